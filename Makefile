@@ -12,7 +12,7 @@ BUILD := cargo build --release $$(scripts/setup.sh export-features) && \
 POINTS := cargo test --features stillframe/points,still/points
 LOOM := RUSTFLAGS="--cfg loom" CARGO_TARGET_DIR=target/loom
 
-.PHONY: help build install uninstall install-test wheel demo demo-objects test check suites rust c header cxx fortran mpi pairs tcasm
+.PHONY: help build install uninstall install-test wheel demo demo-objects demo-nodes test check suites rust c header cxx fortran mpi nodes pairs tcasm
 .PHONY: crash planted arenas miri sanitize checkpoint model python formats kernels readme quick rivals bench objects-bench abacus-bench drepl-bench etcd-bench link-bench tcasm-bench analysis-bench checkpoint-bench languages soak clean
 
 help: ## list these commands
@@ -48,6 +48,11 @@ demo-objects: ## an object that 4 processes write, and 3 others read in other bl
 	scripts/setup.sh plots
 	$(BUILD)
 	$(PYTHON) examples/objects/demo.py --still target/release/still $(ARGS)
+
+demo-nodes: ## a simulation over two nodes made of this machine, and an observer on a third; pictures in demo-output/
+	scripts/setup.sh plots nodes
+	$(BUILD)
+	$(PYTHON) examples/nodes/demo.py --still $${CARGO_TARGET_DIR:-target}/release/still $(ARGS)
 
 test: ## everything, as CI runs it
 	scripts/test.sh
@@ -94,6 +99,11 @@ mpi: ## the heat equation over MPI, in all languages, with messages and as an ob
 	$(MAKE) -C examples/heat
 	$(MAKE) -C examples/objects
 	$(PYTHON) -m pytest -q tests/mpi
+
+nodes: ## objects over nodes made of this machine: killed, cut off, parted, with delay and loss
+	scripts/setup.sh test nodes
+	$(BUILD)
+	$(PYTHON) -m pytest -q tests/nodes
 
 pairs: ## what each language publishes, each language reads
 	scripts/setup.sh python cxx fortran

@@ -9,7 +9,7 @@ lanes=(
     # In target/debug, but for the model.
     "check suites crash arenas checkpoint model"
     # In target/release, with the library and the commands that the first of them builds.
-    "cxx fortran mpi pairs formats readme quick"
+    "cxx fortran mpi nodes pairs formats readme quick"
     # The Python package, which is built with other features.
     "python install-test"
     # Most of it in an emulated machine.

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """A simulation over two nodes, and an observer on a third, all of them made of one machine.
 
-    python demo.py [--ranks 2] [--steps 400] [--delay-ms 0] [--loss 0] [--out DIRECTORY]
+    python demo.py [--ranks 4] [--steps 1000] [--delay-ms 0] [--loss 0] [--out DIRECTORY]
 
 The nodes are namespaces (scripts/nodes.py): each has a network and a memory of its own, and a runtime of Stillframe. The simulation is
 the one of examples/objects/figure1.py, as it is: each rank writes its block of a plate and reads its ghost cells, whichever node
@@ -134,7 +134,7 @@ def draw_rates(options, seen, samples, path):
     times, versions = zip(*seen)
     begin = times[0]
     width = max(4 * SAMPLE_SECONDS, (times[-1] - begin) / 40)
-    figure, (above, below) = plt.subplots(2, 1, figsize=(7.6, 6), sharex=True, layout="constrained")
+    figure, (above, below) = plt.subplots(2, 1, figsize=(9.2, 6), sharex=True, layout="constrained")
     middles, steps = rates(times, versions, width)
     above.plot(middles - begin, steps, color="black", label="steps of the simulation")
     middles, looks = rates(times, range(len(seen)), width)
@@ -159,10 +159,10 @@ def draw_rates(options, seen, samples, path):
 
 def parse():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--ranks", type=int, default=2, help="processes of the simulation, half of them on each node")
+    parser.add_argument("--ranks", type=int, default=4, help="processes of the simulation, half of them on each node")
     parser.add_argument("--length", type=int, default=360, help="rows of the plate")
     parser.add_argument("--height", type=int, default=480, help="columns of the plate")
-    parser.add_argument("--steps", type=int, default=400)
+    parser.add_argument("--steps", type=int, default=1000)
     parser.add_argument("--delay-ms", type=float, default=0.0, help="how much later arrives what a node sends")
     parser.add_argument("--loss", type=float, default=0.0, help="how much of it never arrives, from 0 to 1")
     parser.add_argument("--limit", type=float, default=600.0, help="seconds after which it is given up")

@@ -15,7 +15,7 @@ import pytest
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "scripts"))
 
-from nodes import Nodes  # noqa: E402
+from nodes import Nodes, NodesError  # noqa: E402
 from nodes_runtimes import Runtimes  # noqa: E402
 
 PUPPET = Path(__file__).with_name("puppet.py")
@@ -104,17 +104,35 @@ class Job:
         return puppet
 
 
+@pytest.fixture(scope="session")
+def possible():
+    """Skips what needs namespaces where the machine gives none."""
+    try:
+        with Nodes(1):
+            pass
+    except NodesError as error:
+        pytest.skip(str(error))
+
+
 @pytest.fixture
-def job():
+def job(possible):
     """Makes nodes with runtimes, which end with the test."""
     with contextlib.ExitStack() as stack:
         yield lambda count, **how: Job(stack, count, **how)
 
 
+# The standard error of the run. While a test runs, pytest has a file of its own in its place, which nobody would read.
+STDERR = pytest.StashKey[int]()
+
+
+def pytest_configure(config):
+    config.stash[STDERR] = os.dup(2)
+
+
 @pytest.fixture(autouse=True)
-def watchdog():
+def watchdog(request):
     """Ends the tests, with what they are at, when one of them hangs; its nodes end with them."""
-    faulthandler.dump_traceback_later(TEST_TIMEOUT, exit=True)
+    faulthandler.dump_traceback_later(TEST_TIMEOUT, exit=True, file=request.config.stash[STDERR])
     yield
     faulthandler.cancel_dump_traceback_later()
 

@@ -99,7 +99,7 @@ def test_a_partition_and_its_end(job):
 )
 def test_a_partition_that_is_longer_than_a_lease(job):
     _, _, apart = part(job(3, lease_seconds=1), 4)
-    eventually(lambda: apart.do("follow", last=4, timeout=3), Failed, seconds=8)
+    eventually(lambda: apart.do("follow", last=4, timeout=3), Failed, seconds=5)
 
 
 @pytest.mark.xfail(
@@ -143,15 +143,15 @@ def go_on(writers, reader, first, seconds, timeout):
 
 @pytest.mark.parametrize("is_empty", [False, True], ids=["with its data", "empty"])
 def test_etcd_ends_and_is_back(job, is_empty):
-    job = job(3, etcd_on=2, lease_seconds=5)
+    job = job(3, etcd_on=2, lease_seconds=3)
     writers = job.writers("heat", ROWS, COLUMNS, [0, 1])
     reader = job.reader("heat", 2)
     version = go_on(writers, reader, 1, 0, 30)
     job.runtimes.etcd.kill()
-    version = go_on(writers, reader, version + 1, 1, 30)
+    version = go_on(writers, reader, version + 1, 0.5, 30)
     job.runtimes.etcd.start(is_empty)
     # Longer than the lease that it did not keep alive meanwhile.
-    version = go_on(writers, reader, version + 1, 6, 30)
+    version = go_on(writers, reader, version + 1, 3, 30)
     more = eventually(lambda: job.writers("more", ROWS, COLUMNS, [1]), Failed)
     publish(more, 1)
     assert job.reader("more", 0).do("show", version=1, timeout=30) == ROWS * COLUMNS
