@@ -13,10 +13,11 @@
         nodes[2].kill()                                  # the power fails
         nodes[2].boot()                                  # again, with empty memory
 
-A node is a set of Linux namespaces: its `/dev/shm` and `/run` are empty, it has the address 10.77.0.1, 10.77.0.2 …, and it sees
-neither the processes nor the network of the machine. All other files are the machine's. Links of the nodes end in a switch, which is
-a namespace as well, so that nothing appears in the machine's own network. Root needs nothing else; other users need a kernel that
-lets them make user namespaces, and are root in their nodes. When the program ends, however it does, so do its nodes.
+A node is a set of Linux namespaces: its `/dev/shm` and `/run` are empty, it has the address 10.77.0.1, 10.77.0.2 …, and
+it sees neither the processes nor the network of the machine. All other files are the machine's. Links of the nodes end in
+a switch, which is a namespace as well, so that nothing appears in the machine's own network. Root needs nothing else;
+other users need a kernel that lets them make user namespaces, and are root in their nodes. When the program ends, however
+it does, so do its nodes.
 
 As a command it does the same: `nodes.py --help`.
 """
@@ -58,7 +59,9 @@ def execute(words, text=None):
             env={**os.environ, "PATH": PATHS, "LC_ALL": "C"},
         )
     except FileNotFoundError as error:
-        raise NodesError(f"{error.filename} is missing: scripts/setup.sh nodes installs it (util-linux, iproute2)") from None
+        raise NodesError(
+            f"{error.filename} is missing: scripts/setup.sh nodes installs it (util-linux, iproute2)"
+        ) from None
     if done.returncode != 0:
         raise NodesError(f"{' '.join(words)}: {done.stderr.strip() or f'status {done.returncode}'}")
     return done.stdout
@@ -234,8 +237,8 @@ class Node:
     def netem(self, delay_ms=0.0, jitter_ms=0.0, loss=0.0):
         """From now on what it sends arrives so much later, or, with this probability for each frame, never.
 
-        It is done by the kernel's netem where it has that; otherwise by a program between the link and the switch, which does the
-        same at some 100 MB/s at most. `Nodes.means` says which.
+        It is done by the kernel's netem where it has that; otherwise by a program between the link and the switch, which
+        does the same at some 100 MB/s at most. `Nodes.means` says which.
         """
         if not (0 <= loss <= 1 and delay_ms >= 0 and jitter_ms >= 0):
             raise ValueError("loss is from 0 to 1, and delays are at least 0")
@@ -342,8 +345,8 @@ class Node:
 class Nodes:
     """So many nodes, which begin and end with a `with` block.
 
-    `delay_ms` and `loss` are those of each node's link (Node.netem); `shm_bytes` is the size of each node's `/dev/shm`, of which what
-    is not used takes no memory.
+    `delay_ms` and `loss` are those of each node's link (Node.netem); `shm_bytes` is the size of each node's `/dev/shm`, of
+    which what is not used takes no memory.
     """
 
     def __init__(self, count, delay_ms=0.0, loss=0.0, shm_bytes=1 << 30):
@@ -358,7 +361,11 @@ class Nodes:
             node.netem(delay_ms, 0.0, loss)
 
     def __enter__(self):
-        kinds = ["--net", "--mount", "--uts"] if is_privileged() else ["--user", "--map-root-user", "--net", "--mount", "--uts"]
+        kinds = (
+            ["--net", "--mount", "--uts"]
+            if is_privileged()
+            else ["--user", "--map-root-user", "--net", "--mount", "--uts"]
+        )
         self.folder = Path(tempfile.mkdtemp(prefix="stillframe-nodes-"))
         try:
             self._switch = Holder([], kinds, "switch", "folder", str(self.folder))
@@ -412,7 +419,9 @@ class Nodes:
     def _bridge_of(self, number):
         while self._bridges <= number:
             # Links are told where to go at once, and nothing of what one bridge carries is looked at by the other.
-            self._ip(f"link add bridge{self._bridges} type bridge", f"link set bridge{self._bridges} addrgenmode none up")
+            self._ip(
+                f"link add bridge{self._bridges} type bridge", f"link set bridge{self._bridges} addrgenmode none up"
+            )
             self._bridges += 1
 
     def _ip(self, *lines):

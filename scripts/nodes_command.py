@@ -76,18 +76,26 @@ def parse(words):
     what = parser.add_subparsers(dest="what", required=True, metavar="COMMAND")
 
     link = argparse.ArgumentParser(add_help=False)
-    link.add_argument("--delay", type=duration_ms, default=0.0, metavar="5ms", help="how much later arrives what a node sends")
+    link.add_argument(
+        "--delay", type=duration_ms, default=0.0, metavar="5ms", help="how much later arrives what a node sends"
+    )
     link.add_argument("--jitter", type=duration_ms, default=0.0, metavar="1ms", help="how much more or less than that")
-    link.add_argument("--loss", type=fraction, default=0.0, metavar="1%", help="how much of what a node sends never arrives")
+    link.add_argument(
+        "--loss", type=fraction, default=0.0, metavar="1%", help="how much of what a node sends never arrives"
+    )
     made = argparse.ArgumentParser(add_help=False)
     made.add_argument("--shm", type=size_bytes, default=1 << 30, metavar="1G", help="size of each /dev/shm")
     made.add_argument("--runtimes", action="store_true", help="a Stillframe runtime on each (still node run)")
     made.add_argument("--still", metavar="PATH", help="the command still; target/release/still, or the one in PATH")
 
-    run = what.add_parser("run", parents=[link, made], help="a command on each node, with the node's name before each line")
+    run = what.add_parser(
+        "run", parents=[link, made], help="a command on each node, with the node's name before each line"
+    )
     run.add_argument("--nodes", type=int, default=2, metavar="N", help="how many nodes (2)")
     run.add_argument("--on", type=numbers, metavar="1,2", help="on these nodes only")
-    run.add_argument("words", nargs=argparse.REMAINDER, metavar="-- COMMAND", help="without one: a shell on the first of the nodes")
+    run.add_argument(
+        "words", nargs=argparse.REMAINDER, metavar="-- COMMAND", help="without one: a shell on the first of the nodes"
+    )
     up = what.add_parser("up", parents=[link, made], help="nodes that stay")
     up.add_argument("nodes", type=int, nargs="?", default=2, metavar="N", help="how many (2)")
     enter = what.add_parser("enter", help="a shell or a command on a node")
@@ -208,7 +216,9 @@ def run(options):
             words, environment = made.entering(number, options.words, cwd)
             how = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.STDOUT}
             processes.append((number, subprocess.Popen(words, env=environment, **how)))
-        threads = [threading.Thread(target=pass_on, args=(f"node{number}: ", process.stdout)) for number, process in processes]
+        threads = [
+            threading.Thread(target=pass_on, args=(f"node{number}: ", process.stdout)) for number, process in processes
+        ]
         for thread in threads:
             thread.start()
         for thread in threads:

@@ -1,11 +1,11 @@
 """What runs inside the namespaces of nodes.py: it keeps them, or stands between two links of them.
 
-    nodes_inside.py hold PIDFD HOSTNAME memory BYTES  keeps a node's namespaces until the process of PIDFD ends
-    nodes_inside.py hold PIDFD HOSTNAME folder PATH   keeps the switch's, and removes a folder if that process did not
-    nodes_inside.py relay DEVICE DEVICE DELAY_MS JITTER_MS LOSS
-                                                      carries frames between two devices, and delays and loses those of the first
-    nodes_inside.py segment DEVICE                    has the kernel cut and sum up frames before they go into a device
-    nodes_inside.py whole DEVICE                      ends that
+nodes_inside.py hold PIDFD HOSTNAME memory BYTES  keeps a node's namespaces until the process of PIDFD ends
+nodes_inside.py hold PIDFD HOSTNAME folder PATH   keeps the switch's, and removes a folder if that process did not
+nodes_inside.py relay DEVICE DEVICE DELAY_MS JITTER_MS LOSS
+                                                  carries frames between two devices, and delays and loses those of the first
+nodes_inside.py segment DEVICE                    has the kernel cut and sum up frames before they go into a device
+nodes_inside.py whole DEVICE                      ends that
 """
 
 import collections

@@ -1,9 +1,9 @@
 """Runtimes of Stillframe, and etcd, on the nodes of nodes.py.
 
-    with Nodes(3) as nodes, Runtimes(nodes, "target/release/still") as runtimes:
-        nodes[0].run(["python", "writer.py"])
-        runtimes.stop(1)
-        runtimes.start(1)
+with Nodes(3) as nodes, Runtimes(nodes, "target/release/still") as runtimes:
+    nodes[0].run(["python", "writer.py"])
+    runtimes.stop(1)
+    runtimes.start(1)
 """
 
 import json

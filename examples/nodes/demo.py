@@ -3,10 +3,11 @@
 
     python demo.py [--ranks 4] [--steps 1000] [--delay-ms 0] [--loss 0] [--out DIRECTORY]
 
-The nodes are namespaces (scripts/nodes.py): each has a network and a memory of its own, and a runtime of Stillframe. The simulation is
-the one of examples/objects/figure1.py, as it is: each rank writes its block of a plate and reads its ghost cells, whichever node
-they are on. The observer reads the whole plate, again and again. At the end the plate is compared with a run in one process, to
-the last bit, and there are two pictures: the plate with which node has which part, and how fast it went.
+The nodes are namespaces (scripts/nodes.py): each has a network and a memory of its own, and a runtime of Stillframe. The
+simulation is the one of examples/objects/figure1.py, as it is: each rank writes its block of a plate and reads its ghost
+cells, whichever node they are on. The observer reads the whole plate, again and again. At the end the plate is compared
+with a run in one process, to the last bit, and there are two pictures: the plate with which node has which part, and how
+fast it went.
 """
 
 import argparse
@@ -73,10 +74,17 @@ def sample(nodes, until, samples):
 def run(options):
     """The whole run: the plate, what the observer saw and when, and bytes that each node had received by then."""
     with Nodes(3, options.delay_ms, options.loss) as nodes, Runtimes(nodes, options.still) as runtimes:
-        link = f", {options.delay_ms:g} ms late and {options.loss:.1%} lost by {nodes.means}" if nodes[0].link != (0, 0, 0) else ""
+        link = (
+            f", {options.delay_ms:g} ms late and {options.loss:.1%} lost by {nodes.means}"
+            if nodes[0].link != (0, 0, 0)
+            else ""
+        )
         for node in nodes:
             does = "observer" if node.index == OBSERVING else "ranks"
-            print(f"{node.name} at {node.address}: {does}, runtime {runtimes.said[node.index]['node']} of the job{link}", flush=True)
+            print(
+                f"{node.name} at {node.address}: {does}, runtime {runtimes.said[node.index]['node']} of the job{link}",
+                flush=True,
+            )
         words = [sys.executable, Path(__file__).resolve(), *options.words]
         stop, samples = threading.Event(), []
         sampling = threading.Thread(target=sample, args=(nodes, stop, samples))
