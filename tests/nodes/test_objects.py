@@ -1,7 +1,5 @@
 """Objects whose writers and readers are on several nodes."""
 
-import pytest
-from conftest import Failed
 from puppet import value
 
 ROWS, COLUMNS = 240, 500
@@ -50,11 +48,6 @@ def test_delay_and_loss_tear_nothing(job):
         writer.answer()
 
 
-@pytest.mark.xfail(
-    strict=True,
-    raises=Failed,
-    reason="ReadFragment::reattach_newer asks again after Error::Lost, and not after LostElsewhere: crates/object/src/read.rs",
-)
 def test_who_follows_over_a_slow_link_is_not_told_of_versions_that_went(job):
     job = job(2, delay_ms=40)
     (writer,) = job.writers("heat", ROWS, COLUMNS, [0])
