@@ -119,6 +119,21 @@ impl Runtime {
         self.writers.values().map(|told| &told.record)
     }
 
+    /// What it knows of one of its writers.
+    pub fn record(&self, writer: Writer) -> Option<&Record> {
+        self.writers.get(&writer).map(|told| &told.record)
+    }
+
+    /// Which of its reports is newest: [`report`](Self::report) says the same as long as revision and serial do.
+    pub fn serial(&self) -> u64 {
+        self.serial
+    }
+
+    /// Its writers of whose stages a home has accepted some.
+    pub fn accepted(&self) -> impl Iterator<Item = Writer> {
+        self.writers.values().filter(|told| told.accepted > 0).map(|told| told.record.writer)
+    }
+
     /// Lets a writer attach, repart or leave from a version on. Whether it counts, a decision will say.
     ///
     /// # Errors
