@@ -36,6 +36,13 @@ impl Grid {
         elements(self.corner(fragment).map(|start| (start, start + BLOCK)))
     }
 
+    /// A fragment's elements with those of its neighbours below and to the right, as one that is read.
+    pub fn neighbourhood(&self, fragment: u32) -> IndexBox {
+        let ends = [self.fragments / self.columns, self.columns].map(|blocks| u64::from(blocks) * BLOCK);
+        let [y, x] = self.corner(fragment);
+        elements([(y, ends[0].min(y + 2 * BLOCK)), (x, ends[1].min(x + 2 * BLOCK))])
+    }
+
     /// How a fragment lies, as its program says it.
     pub fn text(&self, fragment: u32) -> FragmentText {
         let [y, x] = self.corner(fragment).map(|start| start as i64);

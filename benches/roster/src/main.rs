@@ -83,6 +83,16 @@ fn measure(grid: Grid, versions: u64, tell: Tell) -> Result<(), Refusal> {
             Ok(())
         })
     })?;
+    phase(&mut world, "read", 1, &mut |world| {
+        let version = versions + 1;
+        world.want(version);
+        world.settle();
+        world.publish(version)?;
+        world.settle();
+        assert!(world.nodes.iter().all(|node| node.ready == [version]), "all readers have it");
+        Ok(())
+    })?;
+    let versions = versions + 1;
     phase(&mut world, "leave", 1, &mut |world| {
         world.leave(grid.fragments - 1, versions + 1)?;
         world.settle();

@@ -1,8 +1,10 @@
 //! One node.
 
+use drepl::IndexBox;
 use stillframe_node::reporting::{News, Reporting};
 use stillframe_node::roster::Heard;
 use stillframe_roster::message::Decision;
+use stillframe_roster::readiness::Readiness;
 use stillframe_roster::refusal::Refusal;
 use stillframe_roster::runtime::{Event, Runtime};
 use stillframe_roster::writer::{Node as Number, Revision, Stage, Version, Who, Writer};
@@ -12,6 +14,8 @@ use stillframe_wire::{Message, ObjectId};
 
 /// Versions that a region keeps.
 const KEPT: Version = 3;
+/// The only reader of a node.
+const READER: u64 = 1;
 
 /// A node, as far as one object is concerned.
 #[derive(Debug)]
@@ -21,8 +25,11 @@ pub struct Node {
     writers: Vec<(Writer, FragmentText)>,
     /// How many of them the home knows the layouts of.
     told: usize,
+    wanted: Option<Version>,
     /// Versions that it heard to be complete.
     pub complete: Vec<Version>,
+    /// Versions that its reader can have.
+    pub ready: Vec<Version>,
     /// What was refused.
     pub refused: Vec<(Writer, Refusal)>,
     /// Who writes the object; none at nodes that stand for others here, for which there is no memory.
@@ -37,7 +44,9 @@ impl Node {
             reporting: Reporting::default(),
             writers: Vec::new(),
             told: 0,
+            wanted: None,
             complete: Vec::new(),
+            ready: Vec::new(),
             refused: Vec::new(),
             roster: keeps_roster.then(Heard::default),
         }
@@ -85,12 +94,22 @@ impl Node {
         self.told = 0;
     }
 
+    /// Its reader waits for elements of a version.
+    pub fn want(&mut self, version: Version, elements: IndexBox) {
+        self.wanted = Some(version);
+        self.runtime.want(READER, version, elements);
+    }
+
     /// Hears what the home decided.
     pub fn hear(&mut self, decision: Decision) {
         for event in self.runtime.hear(decision) {
             match event {
                 Event::Pin { version, .. } => _ = self.runtime.hold(version),
                 Event::Complete(version) => self.complete.push(version),
+                Event::Answer { readiness: Readiness::Ready(_), .. } => {
+                    self.ready.extend(self.wanted.take());
+                    self.runtime.unwant(READER);
+                }
                 Event::Refused { writer, refusal, .. } => self.refused.push((writer, refusal)),
                 _ => {}
             }

@@ -186,6 +186,16 @@ impl World {
         (0..self.nodes.len()).try_for_each(|node| self.at(node, |node| node.publish(version)))
     }
 
+    /// A reader on each node that has writers waits for elements of a version, of some of the next node's writers.
+    pub fn want(&mut self, version: Version) {
+        let Grid { nodes, fragments, .. } = self.grid;
+        for node in 0..nodes {
+            let fragment = u64::from(node + 1) * u64::from(fragments) / u64::from(nodes) % u64::from(fragments);
+            let elements = self.grid.neighbourhood(fragment as u32);
+            self.at(node as usize, |node| node.want(version, elements));
+        }
+    }
+
     /// Another node joins.
     pub fn join(&mut self) {
         let number = Number(self.nodes.len() as u32);

@@ -43,30 +43,37 @@ fn all_nodes_hear_of_all_versions_in_order_and_of_all_writers() {
         assert_eq!(fragments_known(&world, node), fragments as usize, "node {node}");
     }
 
-    // A writer leaves, and until another takes its elements nothing is complete.
-    world.leave(fragments - 1, 4).unwrap();
+    // A reader on each node is told when it can have elements of another node.
+    world.want(4);
     world.settle();
+    assert!(world.nodes.iter().all(|node| node.ready.is_empty()));
     publish(&mut world, 4..=4);
-    assert_eq!(world.home().protocol().announced().version, 3);
-    world.attach(fragments - 1, 0, 5).unwrap();
+    assert!(world.nodes.iter().all(|node| node.ready == [4]));
+
+    // A writer leaves, and until another takes its elements nothing is complete.
+    world.leave(fragments - 1, 5).unwrap();
     world.settle();
     publish(&mut world, 5..=5);
+    assert_eq!(world.home().protocol().announced().version, 4);
+    world.attach(fragments - 1, 0, 6).unwrap();
+    world.settle();
+    publish(&mut world, 6..=6);
     world.join();
     world.settle();
     for node in 0..nodes as usize {
-        assert_eq!(world.nodes[node].complete, [1, 2, 3, 5], "node {node}");
+        assert_eq!(world.nodes[node].complete, [1, 2, 3, 4, 6], "node {node}");
     }
     let late = nodes as usize;
-    assert_eq!(world.nodes[late].complete, [5], "the one that came late");
+    assert_eq!(world.nodes[late].complete, [6], "the one that came late");
     assert_eq!(fragments_known(&world, late), fragments as usize);
 
     // A new home knows what the former one announced, and goes on.
     world.change_home();
     world.settle();
-    assert_eq!(world.home().protocol().announced().version, 5);
-    publish(&mut world, 6..=6);
+    assert_eq!(world.home().protocol().announced().version, 6);
+    publish(&mut world, 7..=7);
     for node in 0..=late {
-        assert_eq!(world.nodes[node].complete.last(), Some(&6), "node {node}");
+        assert_eq!(world.nodes[node].complete.last(), Some(&7), "node {node}");
         assert_eq!(fragments_known(&world, node), fragments as usize, "node {node}");
     }
     assert_eq!(world.cost().long_messages, 0);

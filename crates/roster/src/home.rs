@@ -2,6 +2,7 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet},
+    hash::{Hash, Hasher},
     sync::Arc,
 };
 
@@ -41,13 +42,28 @@ pub struct Home {
     unpinned: BTreeSet<Node>,
     /// Nodes that have still to pin the proposed version.
     pinning: BTreeSet<Node>,
+    readers: Readers,
 }
 
-/// Whose decisions may be others than before.
-#[derive(Debug)]
-enum Touched {
-    All,
-    Some(BTreeSet<Node>),
+/// Whose readers want elements that lie on which node. It follows from the reports.
+#[derive(Debug, Clone, Default)]
+struct Readers {
+    /// What the ledger counted when it was made.
+    changes: u64,
+    /// By the node of the elements; also some that want them no more.
+    of_writers: BTreeMap<Node, BTreeSet<Node>>,
+}
+
+impl PartialEq for Readers {
+    fn eq(&self, _: &Self) -> bool {
+        true
+    }
+}
+
+impl Eq for Readers {}
+
+impl Hash for Readers {
+    fn hash<H: Hasher>(&self, _: &mut H) {}
 }
 
 impl Home {
@@ -69,6 +85,7 @@ impl Home {
             refused: BTreeMap::new(),
             unpinned: BTreeSet::new(),
             pinning: BTreeSet::new(),
+            readers: Readers::default(),
         }
     }
 
@@ -195,7 +212,7 @@ impl Home {
         }
         is_new |= self.note_pins(&touched);
         is_new |= self.advance(&touched);
-        self.refresh(if is_new { Touched::All } else { Touched::Some(touched) })
+        self.refresh(touched, is_new)
     }
 
     /// Learns from the reports what former homes accepted, and may have announced.
@@ -398,13 +415,14 @@ impl Home {
         self.known(node).is_some_and(|known| known.report.heard >= known.proposed) && self.holds(node, version)
     }
 
-    /// Makes new decisions for the nodes for which they are others than before, and returns these.
-    fn refresh(&mut self, touched: Touched) -> BTreeSet<Node> {
+    /// Makes new decisions for the nodes for which they are others than before, and returns these. All may need one, or only those of
+    /// which something was heard, and whose readers want something of them.
+    fn refresh(&mut self, touched: BTreeSet<Node>, is_all: bool) -> BTreeSet<Node> {
         let mut refreshed = BTreeSet::new();
-        let nodes: BTreeSet<Node> = match touched {
-            Touched::All => self.reports().map(|report| report.node).collect(),
-            // What readers are told depends on the writers of all nodes.
-            Touched::Some(touched) => self.reading().chain(touched).collect(),
+        let reading = self.reading(&touched);
+        let nodes: BTreeSet<Node> = match is_all {
+            true => self.reports().map(|report| report.node).collect(),
+            false => touched.into_iter().chain(reading).collect(),
         };
         let unpinned = self.unpinned.iter().map(|node| Unpinned { node: *node, is_lost: self.ledger.is_lost(*node) });
         let unpinned: Vec<Unpinned> = unpinned.collect();
@@ -429,9 +447,29 @@ impl Home {
         refreshed
     }
 
-    /// Nodes with readers that wait.
-    fn reading(&self) -> impl Iterator<Item = Node> {
-        self.reports().filter(|report| !report.wants.is_empty()).map(|report| report.node)
+    /// Nodes whose readers may be told something else, after something was heard of others.
+    fn reading(&mut self, touched: &BTreeSet<Node>) -> BTreeSet<Node> {
+        let changes = self.ledger.changes();
+        if std::mem::replace(&mut self.readers.changes, changes) != changes {
+            self.readers.of_writers.clear();
+            let reports = self.reports().filter(|report| !report.wants.is_empty());
+            let reading: BTreeSet<Node> = reports.map(|report| report.node).collect();
+            reading.iter().for_each(|node| self.note_reader(*node));
+            return reading;
+        }
+        touched.iter().for_each(|node| self.note_reader(*node));
+        touched.iter().filter_map(|node| self.readers.of_writers.get(node)).flatten().copied().collect()
+    }
+
+    /// Notes on which nodes the elements lie that a node's readers want.
+    fn note_reader(&mut self, node: Node) {
+        let Some(known) = self.nodes.get(&node).and_then(Option::as_ref) else { return };
+        let wants = known.report.wants.iter();
+        let near: BTreeSet<Node> =
+            wants.flat_map(|want| self.ledger.near(&want.elements)).map(|record| record.writer.node).collect();
+        for of in near {
+            self.readers.of_writers.entry(of).or_default().insert(node);
+        }
     }
 
     fn decide(&self, node: Node, unpinned: &[Unpinned]) -> Option<Decision> {

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use drepl::{IndexBox, IndexSet, index_box::TooScattered};
 
 use crate::{
-    near::Near,
+    near::{self, Near},
     planted::{Bug, Planted},
     refusal::{Overlap, Refusal},
     roster::{Closure, Member, Roster},
@@ -101,7 +101,7 @@ impl Ledger {
         self.records.range(named(0)..=named(u32::MAX)).map(|(_, record)| record)
     }
 
-    /// A number that is another whenever what writers declared is.
+    /// A number that is another whenever what writers declared is, or what of it is disputed.
     pub fn changes(&self) -> u64 {
         self.tally.changes()
     }
@@ -152,7 +152,7 @@ impl Ledger {
             }
         }
         self.disputes.extend(disputes);
-        if let (Some(near), Role::Member { elements, .. }) = (&mut self.near, &stage.role) {
+        if let (Some(near), Some(elements)) = (&mut self.near, near::elements_of(&stage.role)) {
             near.add(who.writer, elements, rank_of(&self.shape));
         }
         let from = stage.from;
@@ -194,7 +194,7 @@ impl Ledger {
     }
 
     /// Writers that may have some of these elements, in the order of their names. Those that are left out have none.
-    fn near(&self, elements: &Elements) -> Vec<&Record> {
+    pub(crate) fn near(&self, elements: &IndexSet) -> Vec<&Record> {
         match &self.near {
             Some(near) => near.of(elements).into_iter().filter_map(|writer| self.records.get(&writer)).collect(),
             None => self.records.values().collect(),
@@ -368,7 +368,10 @@ impl Ledger {
             }
             over.retain(|dispute| !waiting.contains(dispute));
         }
-        self.disputes.retain(|dispute| !over.contains(dispute));
+        if !over.is_empty() {
+            self.disputes.retain(|dispute| !over.contains(dispute));
+            self.tally.note_disputes();
+        }
     }
 
     fn common(&self, Dispute { from, young, old }: &Dispute) -> Common {
@@ -445,8 +448,16 @@ impl Ledger {
         if members == 0 || !may_lack && (having < members || self.has_disputed(version)) {
             return Ok(false);
         }
+        Ok(self.planted.has(Bug::OpenRosters) || self.closure(version)? == Closure::Closed)
+    }
+
+    /// Whether all members of a version are there.
+    pub(crate) fn closure(&self, version: Version) -> Result<Closure, TooScattered> {
         let closure = || self.roster(version).closure();
-        Ok(self.planted.has(Bug::OpenRosters) || epoch.closure.get_or_init(closure).clone()? == Closure::Closed)
+        match self.tally.epoch(version) {
+            Some((_, epoch)) => epoch.closure.get_or_init(closure).clone(),
+            None => closure(),
+        }
     }
 
     /// Whether a member's elements of a version are disputed.

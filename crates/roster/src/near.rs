@@ -9,7 +9,7 @@ use std::{
     sync::Arc,
 };
 
-use drepl::{IndexBox, tree::Tree};
+use drepl::{IndexBox, IndexSet, tree::Tree};
 
 use crate::writer::{Elements, Record, Role, Writer};
 
@@ -60,7 +60,7 @@ impl Near {
         let mut near = Self::default();
         for record in records {
             for stage in &record.stages {
-                if let Role::Member { elements, .. } = &stage.role {
+                if let Some(elements) = elements_of(&stage.role) {
                     near.added.extend(entries(record.writer, elements, rank));
                 }
             }
@@ -84,7 +84,7 @@ impl Near {
     }
 
     /// Writers whose fragments lie near some of these elements, or lay there once.
-    pub(crate) fn of(&self, elements: &Elements) -> BTreeSet<Writer> {
+    pub(crate) fn of(&self, elements: &IndexSet) -> BTreeSet<Writer> {
         let mut found = BTreeSet::new();
         for part in elements.boxes() {
             let is_near = |one: &&Entry| one.part().meets(part);
@@ -102,6 +102,14 @@ impl Near {
         if !all.is_empty() {
             self.trees.push(Arc::new(Tree::new(all.iter().map(|one| (one.clone(), one.part())))));
         }
+    }
+}
+
+/// What a writer has, or would have if it lived.
+pub(crate) fn elements_of(role: &Role) -> Option<&Elements> {
+    match role {
+        Role::Member { elements, .. } | Role::Died { elements } => Some(elements),
+        Role::Left => None,
     }
 }
 

@@ -100,6 +100,11 @@ impl Tally {
         }
     }
 
+    /// Notes that other stages than before are disputed.
+    pub(crate) fn note_disputes(&mut self) {
+        self.changes += 1;
+    }
+
     /// How often stages have changed.
     pub(crate) fn changes(&self) -> u64 {
         self.changes
