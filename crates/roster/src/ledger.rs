@@ -197,7 +197,7 @@ impl Ledger {
     pub(crate) fn near(&self, elements: &IndexSet) -> Vec<&Record> {
         match &self.near {
             Some(near) => near.of(elements).into_iter().filter_map(|writer| self.records.get(&writer)).collect(),
-            None => self.records.values().collect(),
+            None => self.records.values().filter(|record| near::is_near(record, elements)).collect(),
         }
     }
 

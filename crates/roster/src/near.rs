@@ -113,6 +113,14 @@ pub(crate) fn elements_of(role: &Role) -> Option<&Elements> {
     }
 }
 
+/// Whether some fragment of a writer may have some of these elements.
+pub(crate) fn is_near(record: &Record, elements: &IndexSet) -> bool {
+    let mut own =
+        record.stages.iter().filter_map(|stage| elements_of(&stage.role)).flat_map(|elements| elements.boxes());
+    let meets = |one: &IndexBox| elements.boxes().iter().any(|part| one.meets(part));
+    own.any(meets)
+}
+
 /// Boxes of another number of axes have nothing in common with any of the object's.
 fn entries(writer: Writer, elements: &Elements, rank: usize) -> impl Iterator<Item = Entry> {
     let parts = elements.boxes().iter().enumerate().filter(move |(_, one)| one.rank() == rank);
