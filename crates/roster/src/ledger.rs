@@ -15,7 +15,7 @@ use crate::{
 
 /// With fewer writers each new fragment is compared with those of all others, without a search for those that lie near. The crate's own
 /// tests always search.
-const FEW: usize = if cfg!(test) { 0 } else { 256 };
+const FEW: usize = if cfg!(test) { 1 } else { 256 };
 
 /// Two fragments that have elements in common from a version on, of which the older may still be changed before then. A stage of
 /// the younger begins with that version: as long as there is a dispute, it may be withdrawn.

@@ -264,7 +264,7 @@ impl Runtime {
     }
 
     /// Takes what a home decided. Decisions of former homes, and older ones, are left alone.
-    pub fn hear(&mut self, decision: Decision) -> Vec<Event> {
+    pub fn hear(&mut self, mut decision: Decision) -> Vec<Event> {
         let is_former = decision.revision < self.revision && !self.planted.has(Bug::NoFence);
         if decision.node != self.node || is_former {
             return Vec::new();
@@ -275,6 +275,10 @@ impl Runtime {
         }
         self.heard = decision.serial;
         self.serial += 1;
+        self.share_nodes(&mut decision.announced);
+        if let Some((proposal, _)) = &mut decision.proposed {
+            self.share_nodes(proposal);
+        }
         let mut events = Vec::new();
         self.accept(&decision, &mut events);
         self.pin(&decision, &mut events);
@@ -297,6 +301,14 @@ impl Runtime {
             }
         }
         events
+    }
+
+    /// Keeps equal sets of nodes once: a message that has the same twice names it once.
+    fn share_nodes(&self, proposal: &mut Proposal) {
+        let mut known = self.pins.values().chain([&self.announced]).map(|known| &known.nodes);
+        if let Some(nodes) = known.find(|nodes| **nodes == proposal.nodes) {
+            proposal.nodes = nodes.clone();
+        }
     }
 
     fn accept(&mut self, decision: &Decision, events: &mut Vec<Event>) {
