@@ -13,7 +13,7 @@ POINTS := cargo test --features stillframe/points,still/points
 LOOM := RUSTFLAGS="--cfg loom" CARGO_TARGET_DIR=target/loom
 
 .PHONY: help build install uninstall install-test wheel demo demo-objects demo-nodes test check suites rust c header cxx fortran mpi nodes pairs tcasm
-.PHONY: crash planted arenas miri sanitize checkpoint model python formats kernels readme quick rivals bench objects-bench abacus-bench drepl-bench etcd-bench link-bench tcasm-bench analysis-bench checkpoint-bench languages soak clean
+.PHONY: crash planted arenas miri sanitize checkpoint model python formats kernels readme quick rivals bench objects-bench abacus-bench drepl-bench etcd-bench link-bench nodes-bench roster-bench tcasm-bench analysis-bench checkpoint-bench languages soak clean
 
 help: ## list these commands
 	@grep -E '^[a-z-]+:.*## ' Makefile | sed 's/:.*## /\t/' | expand -t 14
@@ -210,6 +210,16 @@ link-bench: ## bulk between two threads over TCP, beside the same in C
 	scripts/setup.sh link
 	cargo build --release -p link-bench
 	python3 benches/link/run.py $(ARGS)
+
+roster-bench: ## the home of an object with up to 1000 nodes and 100 000 fragments, in one process; needs 2 GiB of memory
+	cargo build --release -p roster-bench
+	target/release/roster-bench --each 100 $(ARGS)
+	target/release/roster-bench --fragments 100 --nodes 1000 $(ARGS)
+
+nodes-bench: ## versions to another node made of this machine, beside the same bytes over TCP
+	scripts/setup.sh link nodes etcd
+	$(BUILD)
+	python3 benches/nodes/run.py $(ARGS)
 
 tcasm-bench: ## what the TCASM paper measured, on this machine
 	scripts/setup.sh

@@ -15,7 +15,7 @@
 //! | module | |
 //! |---|---|
 //! | [`types`] | primitives, records and arrays |
-//! | [`progression`], [`index_box`], [`index_set`] | sets of indices, and their algebra |
+//! | [`progression`], [`index_box`], [`tree`], [`index_set`] | sets of indices, their algebra, and which of many boxes meet one |
 //! | [`dataset`] | objects, and the leaves they consist of |
 //! | [`fragment`] | what lies where in one buffer |
 //! | [`text`], [`program`] | a text, its syntax tree, its mistakes |
@@ -47,7 +47,7 @@ mod resolve;
 pub mod schema;
 pub mod text;
 pub mod transfer;
-mod tree;
+pub mod tree;
 pub mod types;
 pub mod update;
 

@@ -12,7 +12,7 @@ const FEW: usize = 8;
 
 /// A tree of bounding boxes over items with a box each.
 #[derive(Debug)]
-pub(crate) struct Tree<T> {
+pub struct Tree<T> {
     rank: usize,
     /// In the order of the tree's leaves, so that those of a leaf lie together.
     items: Vec<T>,
@@ -61,6 +61,16 @@ impl<T> Tree<T> {
     /// The number of items.
     pub fn len(&self) -> usize {
         self.items.len()
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.items.is_empty()
+    }
+
+    /// The items, in an order of the tree's own.
+    pub fn items(&self) -> &[T] {
+        &self.items
     }
 
     /// The items, to make another tree of.

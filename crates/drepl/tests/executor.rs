@@ -271,7 +271,7 @@ proptest! {
         case in case(),
         window_bytes in 1..200u64,
         side in select(vec![Side::Source, Side::Destination]),
-        seed in any::<u8>(),
+        seed in any::<u64>(),
     ) {
         let source = pattern(case.source_bytes, seed);
         let mut expected = vec![UNTOUCHED; case.destination_bytes];

@@ -159,12 +159,15 @@ impl Desk {
     /// Takes a message from another node. What belongs to an object that this node does not have is left.
     pub(crate) fn receive(&mut self, from: Node, message: Message) -> Result<()> {
         let id = match &message {
-            Message::Reports(_) | Message::Decisions(_) => return self.receive_many(from, message),
+            Message::Reports(_) | Message::Changes(_) | Message::Decisions(_) => {
+                return self.receive_many(from, message);
+            }
             Message::Ask(Ask { object, name, .. }) | Message::Layouts(Layouts { object, name, .. }) => {
                 self.find(*object, name)?;
                 *object
             }
             Message::Roster(roster) => roster.object,
+            Message::RosterChange(change) => change.object,
             Message::Subscribe(subscribe) => {
                 self.subscriptions.insert((from, subscribe.subscription), subscribe.object);
                 subscribe.object
@@ -188,6 +191,12 @@ impl Desk {
                 for ObjectReport { object, name, report } in reports {
                     self.find(object, &name)?;
                     self.with(object, |one, around| one.take_report(from, report, around)).unwrap_or(Ok(()))?;
+                }
+            }
+            Message::Changes(changes) => {
+                for change in changes {
+                    let object = change.object;
+                    self.with(object, |one, around| one.take_change(from, change, around)).unwrap_or(Ok(()))?;
                 }
             }
             Message::Decisions(decisions) => {

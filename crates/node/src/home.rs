@@ -1,36 +1,51 @@
 //! The home of an object.
 
+use crate::roster::{News, Told};
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::Arc;
 use stillframe_roster::home;
 use stillframe_roster::message::{Decision, Report};
 use stillframe_roster::writer::{Elements, Node, Record, Revision, Role, Version, Writer};
+use stillframe_wire::Fault;
 use stillframe_wire::data::FragmentText;
-use stillframe_wire::roster::Declared;
+use stillframe_wire::roster::{Declared, ObjectChange};
 
 /// What the home of an object keeps beside roster's protocol: the layouts, and what it told whom.
 #[derive(Debug)]
-pub(crate) struct Home {
+pub struct Home {
     protocol: home::Home,
     layouts: BTreeMap<Writer, FragmentText>,
     /// Those that have to do with the object.
     nodes: BTreeSet<Node>,
+    /// Those to which something may have to be sent.
+    due: BTreeSet<Node>,
     /// Serial of the newest decision that was sent.
     sent: BTreeMap<Node, u64>,
-    declared: Arc<Vec<Declared>>,
-    serial: u64,
+    roster: Told,
+    /// What the ledger counted when the roster was brought up to date.
+    changes: u64,
+    /// Whether it decided by then.
+    was_leading: bool,
+    /// Serial of the newest roster that was sent.
     told: BTreeMap<Node, u64>,
 }
 
 /// What is to be sent to a node.
 #[derive(Debug)]
-pub(crate) enum Outgoing {
+pub enum Outgoing {
+    /// What was decided for it.
     Decision(Decision),
-    Roster { revision: Revision, serial: u64, declared: Arc<Vec<Declared>> },
+    /// Who writes the object, or what of that is new.
+    Roster {
+        /// The home's term.
+        revision: Revision,
+        /// What.
+        news: News,
+    },
 }
 
 impl Home {
-    pub(crate) fn new(
+    /// A home that begins its term, and waits for a report of each of these nodes.
+    pub fn new(
         revision: Revision,
         shape: impl Into<Elements>,
         initial: Version,
@@ -40,62 +55,103 @@ impl Home {
             protocol: home::Home::new(revision, shape, initial, nodes),
             layouts: BTreeMap::new(),
             nodes: BTreeSet::new(),
+            due: BTreeSet::new(),
             sent: BTreeMap::new(),
-            declared: Arc::default(),
-            serial: 0,
+            roster: Told::default(),
+            changes: 0,
+            was_leading: false,
             told: BTreeMap::new(),
         }
     }
 
-    pub(crate) fn revision(&self) -> Revision {
+    /// Its term.
+    pub fn revision(&self) -> Revision {
         self.protocol.revision()
     }
 
-    pub(crate) fn admit(&mut self, node: Node) {
+    /// What it decides by.
+    pub fn protocol(&self) -> &home::Home {
+        &self.protocol
+    }
+
+    /// A node has joined.
+    pub fn admit(&mut self, node: Node) {
         self.protocol.admit(node);
     }
 
-    pub(crate) fn replace(&mut self, former: Node, node: Node) {
-        self.protocol.replace(former, node);
+    /// The runtime of a machine was started again, as another node.
+    pub fn replace(&mut self, former: Node, node: Node) {
+        let due = self.protocol.replace(former, node);
         self.nodes.remove(&former);
-        self.note_declared();
+        self.note(due, &[former, node]);
     }
 
-    pub(crate) fn lose(&mut self, node: Node) {
-        self.protocol.lose(node);
+    /// A node was lost.
+    pub fn lose(&mut self, node: Node) {
+        let due = self.protocol.lose(node);
         self.nodes.remove(&node);
-        self.note_declared();
+        self.note(due, &[node]);
     }
 
     /// How fragments of writers lie.
-    pub(crate) fn note_layouts(&mut self, layouts: Vec<(Writer, FragmentText)>) {
+    pub fn note_layouts(&mut self, layouts: Vec<(Writer, FragmentText)>) {
+        let nodes: BTreeSet<Node> = layouts.iter().map(|(writer, _)| writer.node).collect();
         self.layouts.extend(layouts);
-        self.note_declared();
+        if self.was_leading {
+            self.note_declared(&nodes);
+        }
     }
 
-    pub(crate) fn receive(&mut self, report: Report) {
-        self.nodes.insert(report.node);
-        self.protocol.receive(report);
-        self.note_declared();
+    /// Takes what a runtime reports.
+    pub fn receive(&mut self, report: Report) {
+        let node = report.node;
+        if self.nodes.insert(node) {
+            self.due.insert(node);
+        }
+        let due = self.protocol.receive(report);
+        self.note(due, &[node]);
+    }
+
+    /// Takes what is new since the report that a runtime sent before.
+    ///
+    /// # Errors
+    /// [`Fault::Base`]: that report is not here. The node is to send all.
+    pub fn change(&mut self, change: ObjectChange) -> Result<(), Fault> {
+        if change.revision != self.revision() || self.protocol.ledger().is_lost(change.node) {
+            return Ok(());
+        }
+        let Some(known) = self.protocol.report(change.node) else {
+            return Err(Fault::Base { node: change.node, base: change.base, known: 0 });
+        };
+        if change.serial <= known.serial {
+            return Ok(());
+        }
+        let mut report = known.clone();
+        change.apply(&mut report)?;
+        self.receive(report);
+        Ok(())
     }
 
     /// A node has a new connection: what it was told may be lost.
-    pub(crate) fn forget_told(&mut self, node: Node) {
+    pub fn forget_told(&mut self, node: Node) {
         self.sent.remove(&node);
         self.told.remove(&node);
+        self.due.insert(node);
     }
 
     /// What has not been sent yet.
-    pub(crate) fn outgoing(&mut self) -> Vec<(Node, Outgoing)> {
+    pub fn outgoing(&mut self) -> Vec<(Node, Outgoing)> {
         let mut outgoing = Vec::new();
         if !self.protocol.is_leading() {
             return outgoing;
         }
-        for node in &self.nodes {
+        for node in std::mem::take(&mut self.due).intersection(&self.nodes) {
             // A roster first: with a decision versions may become complete that need it.
-            if self.told.insert(*node, self.serial) != Some(self.serial) {
-                let (revision, serial, declared) = (self.protocol.revision(), self.serial, self.declared.clone());
-                outgoing.push((*node, Outgoing::Roster { revision, serial, declared }));
+            let (revision, serial) = (self.protocol.revision(), self.roster.serial());
+            let told = self.told.insert(*node, serial);
+            if told != Some(serial) {
+                let news = self.roster.news(told).into_iter();
+                outgoing.extend(news.map(|news| (*node, Outgoing::Roster { revision, news })));
             }
             if let Some(decision) = self.protocol.decision(*node)
                 && self.sent.insert(*node, decision.serial) != Some(decision.serial)
@@ -106,15 +162,33 @@ impl Home {
         outgoing
     }
 
-    fn note_declared(&mut self) {
-        if !self.protocol.is_leading() {
-            return;
+    /// Notes that these nodes have new decisions, and what is new of the roster. What a writer declared can only be another where its node
+    /// has a new decision, or is one that something was heard of.
+    fn note(&mut self, due: BTreeSet<Node>, heard_of: &[Node]) {
+        let is_leading = self.protocol.is_leading();
+        let changes = self.protocol.ledger().changes();
+        let is_new = is_leading && !std::mem::replace(&mut self.was_leading, is_leading);
+        if is_new {
+            let all = self.protocol.ledger().records().map(|record| record.writer.node).collect();
+            self.note_declared(&all);
+            self.due.extend(&self.nodes);
+        } else if is_leading && self.changes != changes {
+            self.note_declared(&due.iter().chain(heard_of).copied().collect());
         }
-        let records = self.protocol.ledger().records();
-        let declared: Vec<Declared> = records.filter_map(|record| self.declared_of(record)).collect();
-        if *self.declared != declared {
-            self.declared = Arc::new(declared);
-            self.serial += 1;
+        self.changes = changes;
+        self.due.extend(due);
+    }
+
+    /// Brings the roster up to date with what writers of these nodes declared.
+    fn note_declared(&mut self, nodes: &BTreeSet<Node>) {
+        let mut now: BTreeMap<Writer, Option<Declared>> = BTreeMap::new();
+        for node in nodes {
+            now.extend(self.roster.of(*node).map(|one| (one.writer, None)));
+            let records = self.protocol.ledger().records_of(*node);
+            now.extend(records.map(|record| (record.writer, self.declared_of(record))));
+        }
+        if self.roster.note(now) {
+            self.due.extend(&self.nodes);
         }
     }
 

@@ -8,7 +8,9 @@
 //! |---|---|
 //! | [`network`] | who carries messages |
 //! | [`cluster`] | which nodes there are, which of them is an object's home, and who keeps the names of objects |
-//! | `home` | an object's home, if this node is it |
+//! | [`roster`] | who writes an object, as its home tells the nodes |
+//! | [`home`] | an object's home, if this node is it |
+//! | [`reporting`] | what a node tells an object's home |
 //! | `sending` | versions for readers of other nodes |
 //! | `filling` | a version that is put together for a reader of this node |
 //! | `watched` | one object: its writers, readers and subscribers of this node |
@@ -28,12 +30,14 @@ pub mod cluster;
 mod desk;
 pub mod error;
 mod filling;
-mod home;
+pub mod home;
 mod keeper;
 pub mod links;
 mod meeting;
 pub mod names;
 pub mod network;
+pub mod reporting;
+pub mod roster;
 pub mod runtime;
 mod sending;
 pub mod service;

@@ -5,6 +5,8 @@ use crate::error::Result;
 use crate::filling::Filling;
 use crate::home::{Home, Outgoing};
 use crate::network::Network;
+use crate::reporting::{self, Reporting};
+use crate::roster::{Heard, Missing, News};
 use crate::sending::{self, Cargo, Job, Origin, Subscription, Way};
 use drepl::Fragment;
 use std::collections::{BTreeMap, BTreeSet};
@@ -18,7 +20,7 @@ use stillframe_roster::readiness::{Loss, Readiness, Share};
 use stillframe_roster::runtime::{Event, Runtime};
 use stillframe_roster::writer::{Node, Revision, Stage, Version, Who, Writer};
 use stillframe_wire::data::{FragmentText, Lost, Subscribe, Unsubscribe, Which};
-use stillframe_wire::roster::{Ask, Declared, Layouts, ObjectDecision, ObjectReport, Roster};
+use stillframe_wire::roster::{Ask, Layouts, ObjectChange, ObjectDecision, ObjectReport, Roster, RosterChange};
 use stillframe_wire::{Message, ObjectId};
 
 /// What an object needs of its node.
@@ -72,16 +74,16 @@ pub(crate) struct Watched {
     home: Option<Home>,
     local: BTreeMap<Writer, LocalFragment>,
     decided: BTreeSet<u32>,
-    /// Serial of the report that was sent last, and to which term.
-    sent: Option<(Revision, u64)>,
+    /// What the home was told last.
+    reporting: Reporting,
     /// Of which writers which home knows the layouts.
     told_layouts: (Option<(Node, Revision)>, BTreeSet<Writer>),
-    /// The newest roster, until this node's programs were told of it.
-    untold: Option<Arc<Vec<Declared>>>,
+    /// Who writes it, on all nodes.
+    roster: Heard,
+    /// Whether this node's programs have still to be told.
+    is_untold: bool,
     /// Versions that are to be pinned and could not be, for want of something.
     unpinned: Vec<(Version, Vec<Writer>)>,
-    /// Serial of the roster that was heard last.
-    roster: (Revision, u64),
     pins: BTreeMap<Version, Vec<Snapshot>>,
     subscriptions: BTreeMap<(Node, u64), Subscription>,
     readers: BTreeMap<u64, Reader>,
@@ -98,11 +100,11 @@ impl Watched {
             home: None,
             local: BTreeMap::new(),
             decided: BTreeSet::new(),
-            sent: None,
+            reporting: Reporting::default(),
             told_layouts: (None, BTreeSet::new()),
-            untold: None,
+            roster: Heard::default(),
+            is_untold: false,
             unpinned: Vec::new(),
-            roster: (0, 0),
             pins: BTreeMap::new(),
             subscriptions: BTreeMap::new(),
             readers: BTreeMap::new(),
@@ -165,8 +167,7 @@ impl Watched {
             // Its program is to detach it.
             return Ok(());
         }
-        let is_known = self.protocol.records().any(|record| record.writer == writer);
-        if !is_known {
+        if self.protocol.record(writer).is_none() {
             if fragment.left.is_some_and(|left| left <= fragment.from) {
                 return Ok(());
             }
@@ -182,7 +183,7 @@ impl Watched {
             }
         }
         let known = |protocol: &Runtime| {
-            let record = protocol.records().find(|record| record.writer == writer);
+            let record = protocol.record(writer);
             record.and_then(|record| record.published.newest)
         };
         let newer = |version: &&Version| known(&self.protocol).is_none_or(|newest| **version > newest);
@@ -197,7 +198,7 @@ impl Watched {
         }
         self.drop_all_but(writer, &fragment.present);
         if let Some(left) = fragment.left
-            && self.protocol.records().any(|record| record.writer == writer && record.elements(left).is_some())
+            && self.protocol.record(writer).is_some_and(|record| record.elements(left).is_some())
         {
             let _ = self.protocol.declare(Who { writer, rank: fragment.who.rank }, Stage::left(left));
         } else if !fragment.is_alive && fragment.left.is_none() {
@@ -207,7 +208,7 @@ impl Watched {
     }
 
     fn drop_all_but(&mut self, writer: Writer, present: &[Version]) {
-        let record = self.protocol.records().find(|record| record.writer == writer);
+        let record = self.protocol.record(writer);
         let known = record.into_iter().flat_map(|record| record.published.present.iter().copied());
         let gone: Vec<Version> = known.filter(|version| !present.contains(version)).collect();
         gone.into_iter().for_each(|version| self.protocol.drop(writer, version));
@@ -233,17 +234,14 @@ impl Watched {
                         is_new = true;
                         self.hear(decision, around)?;
                     }
-                    Outgoing::Roster { revision, serial, declared } if to_here => {
-                        self.hear_roster(revision, serial, &declared, around)?;
+                    Outgoing::Roster { revision, news } if to_here => {
+                        self.hear_roster(node, revision, news, around)?;
                     }
                     Outgoing::Decision(decision) => {
                         let decision = ObjectDecision { object: self.id, decision };
                         around.send(node, Message::Decisions(vec![decision]));
                     }
-                    Outgoing::Roster { revision, serial, declared } => {
-                        let declared = declared.to_vec();
-                        around.send(node, Message::Roster(Roster { object: self.id, revision, serial, declared }));
-                    }
+                    Outgoing::Roster { revision, news } => around.send(node, news.message(self.id, revision)),
                 }
             }
             if !is_new {
@@ -273,28 +271,31 @@ impl Watched {
     /// Sends a report to the home, if it is another than before; whether it is.
     fn report(&mut self, around: &Surroundings) -> bool {
         let Some((home, _)) = around.cluster.home(self.id) else { return false };
-        let report = self.protocol.report();
-        let sent = (report.revision, report.serial);
-        if self.sent == Some(sent) {
-            return false;
-        }
-        self.sent = Some(sent);
-        let layouts = self.new_layouts((home, report.revision));
-        match &mut self.home {
-            Some(own) if home == around.node => {
+        let Some(news) = self.reporting.news(&self.protocol, self.id, home) else { return false };
+        let layouts = self.new_layouts((home, self.protocol.revision()));
+        match (&mut self.home, news) {
+            (Some(own), reporting::News::Whole(report)) if home == around.node => {
                 own.note_layouts(layouts);
                 own.receive(report);
             }
-            _ => {
+            (_, news) => {
                 if !layouts.is_empty() {
                     let (object, name) = (self.id, self.name().into());
                     around.send(home, Message::Layouts(Layouts { object, name, layouts }));
                 }
-                let report = ObjectReport { object: self.id, name: self.name().into(), report };
-                around.send(home, Message::Reports(vec![report]));
+                around.send(home, self.message_of(news));
             }
         }
         true
+    }
+
+    fn message_of(&self, news: reporting::News) -> Message {
+        match news {
+            reporting::News::Whole(report) => {
+                Message::Reports(vec![ObjectReport { object: self.id, name: self.name().into(), report }])
+            }
+            reporting::News::Change(change) => Message::Changes(vec![change]),
+        }
     }
 
     fn ask(&self, revision: Revision) -> Message {
@@ -335,9 +336,10 @@ impl Watched {
             // One that does not succeed keeps no other from it; all are looked at again later.
             done = done.and(heard);
         }
-        let told = self.protocol.report().writers;
-        for accepted in told.iter().filter(|told| told.accepted > 0) {
-            done = done.and(self.decide(accepted.record.writer.serial, Ok(())));
+        let is_undecided = |writer: &Writer| !self.decided.contains(&writer.serial);
+        let accepted: Vec<Writer> = self.protocol.accepted().filter(is_undecided).collect();
+        for writer in accepted {
+            done = done.and(self.decide(writer.serial, Ok(())));
         }
         done
     }
@@ -363,27 +365,24 @@ impl Watched {
         Ok(())
     }
 
-    fn hear_roster(
-        &mut self,
-        revision: Revision,
-        serial: u64,
-        declared: &Arc<Vec<Declared>>,
-        around: &Surroundings,
-    ) -> Result<()> {
-        if (revision, serial) <= self.roster {
-            return Ok(());
+    fn hear_roster(&mut self, from: Node, revision: Revision, news: News, around: &Surroundings) -> Result<()> {
+        let heard = match news.base {
+            None => Ok(self.roster.hear(revision, news.serial, Arc::unwrap_or_clone(news.declared))),
+            Some(_) => self.roster.change(revision, news),
+        };
+        match heard {
+            Ok(is_new) => self.is_untold |= is_new,
+            Err(Missing) => around.send(from, self.ask(revision)),
         }
-        self.roster = (revision, serial);
-        self.untold = Some(declared.clone());
-        self.tell_programs(around)
+        if self.is_untold { self.tell_programs(around) } else { Ok(()) }
     }
 
     /// Tells this node's programs of fragments on other nodes, and which version is complete.
     fn tell_programs(&mut self, around: &Surroundings) -> Result<()> {
-        let Some(declared) = self.untold.clone() else {
+        if !self.is_untold {
             return Ok(self.relay.complete(self.protocol.announced().version)?);
-        };
-        let others = declared.iter().filter(|one| one.writer.node != around.node);
+        }
+        let others = self.roster.declared().filter(|one| one.writer.node != around.node);
         let remote: Vec<RemoteFragment> = others
             .map(|one| RemoteFragment {
                 remote: Remote {
@@ -402,7 +401,7 @@ impl Watched {
             })
             .collect();
         self.relay.tell(&remote)?;
-        self.untold = None;
+        self.is_untold = false;
         self.relay.complete(self.protocol.announced().version)?;
         Ok(())
     }
@@ -413,6 +412,9 @@ impl Watched {
             Message::Ask(Ask { revision, .. }) => {
                 self.protocol.follow(revision);
                 self.forget_told();
+                if let Some(home) = self.home.as_mut().filter(|home| home.revision() == revision) {
+                    home.forget_told(from);
+                }
             }
             Message::Layouts(Layouts { layouts, .. }) => {
                 self.find_home(around)?;
@@ -422,7 +424,12 @@ impl Watched {
                 }
             }
             Message::Roster(Roster { revision, serial, declared, .. }) => {
-                self.hear_roster(revision, serial, &Arc::new(declared), around)?;
+                let (declared, gone) = (Arc::new(declared), Arc::default());
+                self.hear_roster(from, revision, News { base: None, serial, declared, gone }, around)?;
+            }
+            Message::RosterChange(RosterChange { revision, base, serial, declared, gone, .. }) => {
+                let (declared, gone) = (Arc::new(declared), Arc::new(gone));
+                self.hear_roster(from, revision, News { base: Some(base), serial, declared, gone }, around)?;
             }
             Message::Subscribe(subscribe) => return self.subscribe(from, *subscribe, around),
             Message::Unsubscribe(Unsubscribe { subscription }) => {
@@ -448,6 +455,18 @@ impl Watched {
         self.settle(around)
     }
 
+    /// Takes what is new since a report, if this is the home.
+    pub(crate) fn take_change(&mut self, from: Node, change: ObjectChange, around: &mut Surroundings) -> Result<()> {
+        self.find_home(around)?;
+        if let Some(home) = self.home.as_mut().filter(|_| change.node == from)
+            && home.change(change).is_err()
+        {
+            let revision = home.revision();
+            around.send(from, self.ask(revision));
+        }
+        self.settle(around)
+    }
+
     /// Takes a decision of the home.
     pub(crate) fn take_decision(&mut self, decision: Decision, around: &mut Surroundings) -> Result<()> {
         self.hear(decision, around)?;
@@ -456,7 +475,7 @@ impl Watched {
 
     /// A home has to be told all again.
     fn forget_told(&mut self) {
-        self.sent = None;
+        self.reporting.forget();
         self.told_layouts = (None, BTreeSet::new());
     }
 
@@ -491,9 +510,10 @@ impl Watched {
                 let who = Some(Who { writer, rank: None });
                 Message::Lost(Lost { subscription: number, version, cause: Cause::Gone, who })
             };
-            let record = |writer: Writer| protocol.records().find(|record| record.writer == writer);
             let is_lost = |writer: Writer| {
-                record(writer).is_none_or(|record| record.has_reached(version) && !protocol.has(writer, version))
+                protocol
+                    .record(writer)
+                    .is_none_or(|record| record.has_reached(version) && !protocol.has(writer, version))
             };
             if let Some(writer) = subscription.writers.iter().find(|writer| is_lost(**writer)) {
                 subscription.is_served = true;

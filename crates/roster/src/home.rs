@@ -2,24 +2,25 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet},
+    hash::{Hash, Hasher},
     sync::Arc,
 };
 
-use drepl::IndexSet;
+use drepl::{IndexSet, index_box::TooScattered};
 
 use crate::{
     ledger::Ledger,
     message::{Decision, Proposal, Refused, Report, Told, Unpinned},
     planted::{Bug, Planted},
     readiness::Readiness,
-    writer::{Elements, Node, Published, Revision, Version, Writer},
+    writer::{Elements, Node, Published, Record, Revision, Version, Writer},
 };
 
 /// What the home knows of a node.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 struct Known {
     /// Its newest report.
-    report: Report,
+    report: Arc<Report>,
     /// The newest decision for it.
     decision: Option<Decision>,
     /// Serial of the first decision with the present proposal.
@@ -37,6 +38,32 @@ pub struct Home {
     announced: Proposal,
     proposed: Option<Proposal>,
     refused: BTreeMap<Node, Vec<Refused>>,
+    /// Nodes that are to hold the announced version, and do not.
+    unpinned: BTreeSet<Node>,
+    /// Nodes that have still to pin the proposed version.
+    pinning: BTreeSet<Node>,
+    readers: Readers,
+}
+
+/// Whose readers want elements that lie on which node. It follows from the reports.
+#[derive(Debug, Clone, Default)]
+struct Readers {
+    /// What the ledger counted when it was made.
+    changes: u64,
+    /// By the node of the elements; also some that want them no more.
+    of_writers: BTreeMap<Node, BTreeSet<Node>>,
+}
+
+impl PartialEq for Readers {
+    fn eq(&self, _: &Self) -> bool {
+        true
+    }
+}
+
+impl Eq for Readers {}
+
+impl Hash for Readers {
+    fn hash<H: Hasher>(&self, _: &mut H) {}
 }
 
 impl Home {
@@ -56,6 +83,9 @@ impl Home {
             announced: Proposal::initial(initial),
             proposed: None,
             refused: BTreeMap::new(),
+            unpinned: BTreeSet::new(),
+            pinning: BTreeSet::new(),
+            readers: Readers::default(),
         }
     }
 
@@ -105,42 +135,52 @@ impl Home {
         }
     }
 
-    /// A node was lost, with all that its writers published.
-    pub fn lose(&mut self, node: Node) {
+    /// A node was lost, with all that its writers published. Nodes with a new [decision](Self::decision) are returned.
+    pub fn lose(&mut self, node: Node) -> BTreeSet<Node> {
         self.ledger.lose(node);
-        self.lead();
+        self.lead(BTreeSet::from([node]))
     }
 
     /// The runtime of a machine was started again: as another node, which will report the same writers by other names.
-    pub fn replace(&mut self, former: Node, node: Node) {
-        let own: Vec<Writer> = self.ledger.records().map(|record| record.writer).collect();
-        own.into_iter().filter(|writer| writer.node == former).for_each(|writer| self.ledger.forget(writer));
+    /// Nodes with a new decision are returned.
+    pub fn replace(&mut self, former: Node, node: Node) -> BTreeSet<Node> {
+        let own: Vec<Writer> = self.ledger.records_of(former).map(|record| record.writer).collect();
+        own.into_iter().for_each(|writer| self.ledger.forget(writer));
         self.nodes.remove(&former);
         self.refused.remove(&former);
         self.admit(node);
-        self.lead();
+        self.lead(BTreeSet::from([former, node]))
     }
 
-    /// Takes what a runtime reports. Older reports, and those for other homes, are left alone.
-    pub fn receive(&mut self, report: Report) {
+    /// Takes what a runtime reports. Older reports, and those for other homes, are left alone. Nodes with a
+    /// new [decision](Self::decision) are returned.
+    pub fn receive(&mut self, report: Report) -> BTreeSet<Node> {
         let node = report.node;
         if report.revision > self.revision {
             self.is_fenced = true;
         }
         let is_others = report.revision != self.revision;
-        let Some(known) = self.nodes.get_mut(&node).filter(|_| !is_others) else { return };
-        if self.is_fenced || self.ledger.is_lost(node) {
-            return;
-        }
+        let known = self.nodes.get_mut(&node).filter(|_| !is_others);
+        let Some(known) = known.filter(|_| !self.is_fenced && !self.ledger.is_lost(node)) else {
+            return BTreeSet::new();
+        };
         match known {
-            Some(known) if known.report.serial >= report.serial && !self.ledger.planted.has(Bug::OldReports) => return,
-            Some(known) => known.report = report,
-            None => *known = Some(Known { report, decision: None, proposed: 0 }),
+            Some(known) if known.report.serial >= report.serial && !self.ledger.planted.has(Bug::OldReports) => {
+                return BTreeSet::new();
+            }
+            Some(known) => known.report = Arc::new(report),
+            None => *known = Some(Known { report: Arc::new(report), decision: None, proposed: 0 }),
         }
+        let mut touched = BTreeSet::from([node]);
         if self.is_leading {
-            self.merge(node, false);
+            touched.extend(self.merge(node, false));
         }
-        self.lead();
+        self.lead(touched)
+    }
+
+    /// The newest report of a node, if it is one to this home.
+    pub fn report(&self, node: Node) -> Option<&Report> {
+        self.known(node).map(|known| &*known.report)
     }
 
     /// The newest decision for a node; nothing as long as not all nodes have reported.
@@ -154,21 +194,25 @@ impl Home {
     }
 
     fn reports(&self) -> impl Iterator<Item = &Report> {
-        self.nodes.values().flatten().map(|known| &known.report).filter(|report| !self.ledger.is_lost(report.node))
+        self.nodes.values().flatten().map(|known| &*known.report).filter(|report| !self.ledger.is_lost(report.node))
     }
 
-    fn lead(&mut self) {
+    /// Decides, after nodes were lost or have reported. Nodes with a new decision are returned.
+    fn lead(&mut self, touched: BTreeSet<Node>) -> BTreeSet<Node> {
         let is_known = |(node, known): (&Node, &Option<Known>)| known.is_some() || self.ledger.is_lost(*node);
         let is_hasty = self.planted().has(Bug::HastyHome);
         if self.is_fenced || !self.is_leading && !is_hasty && !self.nodes.iter().all(is_known) {
-            return;
+            return BTreeSet::new();
         }
-        if !self.is_leading {
+        let mut is_new = !self.is_leading;
+        if is_new {
             self.is_leading = true;
             self.take_over();
+            self.look_at_pins();
         }
-        self.advance();
-        self.refresh();
+        is_new |= self.note_pins(&touched);
+        is_new |= self.advance(&touched);
+        self.refresh(touched, is_new)
     }
 
     /// Learns from the reports what former homes accepted, and may have announced.
@@ -205,17 +249,16 @@ impl Home {
     }
 
     /// Brings what is known of a node's writers up to its newest report.
-    fn merge(&mut self, node: Node, only_accepted: bool) {
-        let Some(known) = self.nodes.get(&node).and_then(Option::as_ref) else { return };
+    /// Nodes of whose writers something was refused are returned.
+    fn merge(&mut self, node: Node, only_accepted: bool) -> BTreeSet<Node> {
+        let mut touched = BTreeSet::new();
+        let Some(known) = self.nodes.get(&node).and_then(Option::as_ref) else { return touched };
         let report = known.report.clone();
-        let is_there = |one: &Refused| {
-            let told = report.writers.iter().find(|told| told.record.writer == one.writer);
-            told.is_some_and(|told| told.numbers.contains(&one.number))
-        };
+        let told: BTreeMap<Writer, &Told> = report.writers.iter().map(|told| (told.record.writer, told)).collect();
+        let is_there = |one: &Refused| told.get(&one.writer).is_some_and(|told| told.numbers.contains(&one.number));
         self.refused.entry(node).or_default().retain(is_there);
-        let own = self.ledger.records().map(|record| record.writer).filter(|writer| writer.node == node);
-        let has_gone = |writer: &_| report.writers.iter().all(|told| told.record.writer != *writer);
-        for gone in own.filter(has_gone).collect::<Vec<_>>() {
+        let own = self.ledger.records_of(node).map(|record| record.writer);
+        for gone in own.filter(|writer| !told.contains_key(writer)).collect::<Vec<_>>() {
             self.ledger.forget(gone);
         }
         for told in &report.writers {
@@ -226,6 +269,7 @@ impl Home {
             }
         }
         for (writer, from, refusal) in self.ledger.settle_disputes() {
+            touched.insert(writer.node);
             let told = self.reports().flat_map(|report| &report.writers).find(|told| told.record.writer == writer);
             let Some(told) = told else { continue };
             let Some(position) = told.record.stages.iter().position(|stage| stage.from == from) else { continue };
@@ -235,6 +279,7 @@ impl Home {
         if self.ledger.is_lost(node) {
             self.ledger.lose(node);
         }
+        touched
     }
 
     fn merge_stages(&mut self, told: &Told, only_accepted: bool) {
@@ -263,9 +308,12 @@ impl Home {
 
     /// What a writer published, without what belongs to stages that were refused and that it has not heard of yet.
     fn published(&self, told: &Told) -> Published {
+        let refused = self.refused.get(&told.record.writer.node).map_or(&[][..], Vec::as_slice);
+        if refused.is_empty() {
+            return told.record.published.clone();
+        }
         let mut record = told.record.clone();
-        let refused = self.refused.get(&record.writer.node).into_iter().flatten();
-        for one in refused.filter(|one| one.writer == told.record.writer) {
+        for one in refused.iter().filter(|one| one.writer == told.record.writer) {
             if let Some(position) = told.numbers.iter().position(|number| *number == one.number) {
                 record.withdraw(told.record.stages[position].from);
             }
@@ -273,56 +321,113 @@ impl Home {
         record.published
     }
 
-    /// Announces what is pinned everywhere, gives up what cannot be, and proposes the newest version that is whole.
-    fn advance(&mut self) {
+    /// Announces what is pinned everywhere, gives up what cannot be, and proposes the newest version that is whole; whether it did
+    /// any of these.
+    fn advance(&mut self, touched: &BTreeSet<Node>) -> bool {
+        let mut is_new = false;
         if let Some(proposal) = self.proposed.take() {
-            if self.is_pinned(&proposal) {
+            if self.is_pinned() {
                 self.announced = proposal;
-            } else if self.can_be_pinned(&proposal) {
+            } else if self.can_be_pinned(&proposal, touched) {
                 self.proposed = Some(proposal);
+                return false;
             }
+            is_new = true;
         }
-        if self.proposed.is_some() {
-            return;
-        }
-        let yielded = self.reports().filter_map(|report| report.yielded.as_ref()).map(|one| one.version).max();
-        let above = match yielded {
-            Some(yielded) if !self.planted().has(Bug::PinAnew) => yielded.max(self.announced.version),
-            _ => self.announced.version,
-        };
         // Where the fragments lie too scattered to be told apart nothing is complete.
-        if let Ok(Some(version)) = self.ledger.newest_whole(above) {
+        if let Ok(Some(version)) = self.newest_to_propose() {
             let roster = self.ledger.roster(version);
-            let (epoch, nodes) = (roster.epoch, Arc::new(roster.nodes()));
+            let (epoch, nodes) = (roster.epoch, roster.nodes());
+            // Mostly they are the same, and need not be there twice, nor be told twice.
+            let nodes = if nodes == *self.announced.nodes { self.announced.nodes.clone() } else { Arc::new(nodes) };
             self.ledger.settle(version);
             self.proposed = Some(Proposal { version, epoch, nodes });
+            is_new = true;
+        }
+        if is_new {
+            self.look_at_pins();
+        }
+        is_new
+    }
+
+    fn newest_to_propose(&self) -> Result<Option<Version>, TooScattered> {
+        let announced = self.announced.version;
+        let newest = self.ledger.newest_whole(announced)?;
+        if newest.is_none() || self.planted().has(Bug::PinAnew) {
+            return Ok(newest);
+        }
+        let yielded = self.reports().filter_map(|report| report.yielded.as_ref()).map(|one| one.version).max();
+        match yielded.filter(|yielded| *yielded > announced) {
+            Some(yielded) => self.ledger.newest_whole(yielded),
+            None => Ok(newest),
         }
     }
 
-    fn is_pinned(&self, proposal: &Proposal) -> bool {
-        self.planted().has(Bug::Unpinned)
-            || proposal.nodes.iter().all(|node| {
-                self.known(*node).is_some_and(|known| {
-                    // What it pinned before it heard the proposal it may have let go of since.
-                    known.report.heard >= known.proposed
-                        && known.report.pins.iter().any(|pin| pin.version == proposal.version)
-                })
-            })
+    fn is_pinned(&self) -> bool {
+        self.planted().has(Bug::Unpinned) || self.pinning.is_empty()
     }
 
-    fn can_be_pinned(&self, proposal: &Proposal) -> bool {
+    /// Whether nothing is in the way of a proposal. Nobody had given it up when it was made.
+    fn can_be_pinned(&self, proposal: &Proposal, touched: &BTreeSet<Node>) -> bool {
         let is_given_up = |node: &Node| {
             let yielded = self.known(*node).and_then(|known| known.report.yielded.as_ref());
             yielded.is_some_and(|yielded| yielded.version >= proposal.version) && !self.planted().has(Bug::PinAnew)
         };
-        self.ledger.is_whole(proposal.version).unwrap_or(false) && !proposal.nodes.iter().any(is_given_up)
+        let mut touched = touched.iter().filter(|node| proposal.nodes.contains(node));
+        self.ledger.is_whole(proposal.version).unwrap_or(false) && !touched.any(is_given_up)
     }
 
-    /// Makes new decisions for the nodes for which they are others than before.
-    fn refresh(&mut self) {
-        let nodes: BTreeSet<Node> = self.reports().map(|report| report.node).collect();
+    /// Notes which nodes do not hold the announced version, and which have still to pin the proposed one.
+    fn look_at_pins(&mut self) {
+        let announced = &self.announced;
+        let unpinned = announced.nodes.iter().copied().filter(|node| !self.holds(*node, announced.version)).collect();
+        let pinning = self.proposed.iter().flat_map(|one| one.nodes.iter().map(|node| (*node, one.version)));
+        let pinning =
+            pinning.filter(|(node, version)| !self.has_pinned(*node, *version)).map(|(node, _)| node).collect();
+        (self.unpinned, self.pinning) = (unpinned, pinning);
+    }
+
+    /// The same of a few nodes; whether others than before do not hold the announced version, or one of those was lost.
+    fn note_pins(&mut self, touched: &BTreeSet<Node>) -> bool {
+        let mut is_new = false;
+        for node in touched {
+            let is_unpinned = self.announced.nodes.contains(node) && !self.holds(*node, self.announced.version);
+            let was_unpinned = if is_unpinned { !self.unpinned.insert(*node) } else { self.unpinned.remove(node) };
+            is_new |= is_unpinned != was_unpinned || is_unpinned && self.ledger.is_lost(*node);
+            let Some(proposal) = self.proposed.as_ref().filter(|proposal| proposal.nodes.contains(node)) else {
+                continue;
+            };
+            match self.has_pinned(*node, proposal.version) {
+                true => self.pinning.remove(node),
+                false => self.pinning.insert(*node),
+            };
+        }
+        is_new
+    }
+
+    fn holds(&self, node: Node, version: Version) -> bool {
+        self.known(node).is_some_and(|known| known.report.pins.iter().any(|pin| pin.version == version))
+    }
+
+    /// Whether a node has pinned the version that is proposed.
+    fn has_pinned(&self, node: Node, version: Version) -> bool {
+        // What it pinned before it heard the proposal it may have let go of since.
+        self.known(node).is_some_and(|known| known.report.heard >= known.proposed) && self.holds(node, version)
+    }
+
+    /// Makes new decisions for the nodes for which they are others than before, and returns these. All may need one, or only those of
+    /// which something was heard, and whose readers want something of them.
+    fn refresh(&mut self, touched: BTreeSet<Node>, is_all: bool) -> BTreeSet<Node> {
+        let mut refreshed = BTreeSet::new();
+        let reading = self.reading(&touched);
+        let nodes: BTreeSet<Node> = match is_all {
+            true => self.reports().map(|report| report.node).collect(),
+            false => touched.into_iter().chain(reading).collect(),
+        };
+        let unpinned = self.unpinned.iter().map(|node| Unpinned { node: *node, is_lost: self.ledger.is_lost(*node) });
+        let unpinned: Vec<Unpinned> = unpinned.collect();
         for node in nodes {
-            let Some(made) = self.decide(node) else { continue };
+            let Some(made) = self.decide(node, &unpinned) else { continue };
             let Some(known) = self.nodes.get_mut(&node).and_then(Option::as_mut) else { continue };
             let before = known.decision.as_ref();
             let serial = before.map_or(0, |before| before.serial);
@@ -330,35 +435,61 @@ impl Home {
                 let proposal = |decision: &Decision| decision.proposed.as_ref().map(|(proposal, _)| proposal.version);
                 if before.and_then(proposal) != proposal(&made) {
                     known.proposed = serial + 1;
+                    // Whatever it pinned, it has not heard of this.
+                    if self.proposed.as_ref().is_some_and(|proposal| proposal.nodes.contains(&node)) {
+                        self.pinning.insert(node);
+                    }
                 }
                 known.decision = Some(Decision { serial: serial + 1, ..made });
+                refreshed.insert(node);
             }
+        }
+        refreshed
+    }
+
+    /// Nodes whose readers may be told something else, after something was heard of others.
+    fn reading(&mut self, touched: &BTreeSet<Node>) -> BTreeSet<Node> {
+        let changes = self.ledger.changes();
+        if std::mem::replace(&mut self.readers.changes, changes) != changes {
+            self.readers.of_writers.clear();
+            let reports = self.reports().filter(|report| !report.wants.is_empty());
+            let reading: BTreeSet<Node> = reports.map(|report| report.node).collect();
+            reading.iter().for_each(|node| self.note_reader(*node));
+            return reading;
+        }
+        touched.iter().for_each(|node| self.note_reader(*node));
+        touched.iter().filter_map(|node| self.readers.of_writers.get(node)).flatten().copied().collect()
+    }
+
+    /// Notes on which nodes the elements lie that a node's readers want.
+    fn note_reader(&mut self, node: Node) {
+        let Some(known) = self.nodes.get(&node).and_then(Option::as_ref) else { return };
+        let wants = known.report.wants.iter();
+        let near: BTreeSet<Node> =
+            wants.flat_map(|want| self.ledger.near(&want.elements)).map(|record| record.writer.node).collect();
+        for of in near {
+            self.readers.of_writers.entry(of).or_default().insert(node);
         }
     }
 
-    fn decide(&self, node: Node) -> Option<Decision> {
+    fn decide(&self, node: Node, unpinned: &[Unpinned]) -> Option<Decision> {
         let report = &self.known(node)?.report;
         let members = |proposal: &Proposal| {
-            let roster = self.ledger.roster(proposal.version);
-            let own = roster.members.iter().map(|member| member.record.writer).filter(|writer| writer.node == node);
+            let is_member = |record: &&Record| record.elements(proposal.version).is_some();
+            let own = self.ledger.records_of(node).filter(is_member).map(|record| record.writer);
             (proposal.clone(), own.collect())
         };
         let answer = |elements: &IndexSet, version| match self.ledger.readiness(version, elements) {
             Ok(readiness) => readiness,
             Err(_) => Readiness::Waiting(Vec::new()),
         };
-        let version = self.announced.version;
-        let holds = |node: &Node| {
-            self.known(*node).is_some_and(|known| known.report.pins.iter().any(|pin| pin.version == version))
-        };
-        let unpinned = self.announced.nodes.iter().filter(|node| !holds(node));
         Some(Decision {
             node,
             revision: self.revision,
             serial: 0,
             declared: report.declared,
             announced: self.announced.clone(),
-            unpinned: unpinned.map(|node| Unpinned { node: *node, is_lost: self.ledger.is_lost(*node) }).collect(),
+            unpinned: unpinned.to_vec(),
             proposed: self.proposed.as_ref().map(members),
             refused: self.refused.get(&node).cloned().unwrap_or_default(),
             answers: report.wants.iter().map(|want| (want.number, answer(&want.elements, want.version))).collect(),

@@ -5,11 +5,17 @@ use std::collections::{BTreeMap, BTreeSet};
 use drepl::{IndexBox, IndexSet, index_box::TooScattered};
 
 use crate::{
+    near::{self, Near},
     planted::{Bug, Planted},
     refusal::{Overlap, Refusal},
     roster::{Closure, Member, Roster},
+    tally::Tally,
     writer::{Elements, Node, Published, Record, Role, Stage, Version, Who, Writer},
 };
+
+/// With fewer writers each new fragment is compared with those of all others, without a search for those that lie near. The crate's own
+/// tests always search.
+const FEW: usize = if cfg!(test) { 1 } else { 256 };
 
 /// Two fragments that have elements in common from a version on, of which the older may still be changed before then. A stage of
 /// the younger begins with that version: as long as there is a dispute, it may be withdrawn.
@@ -43,6 +49,10 @@ pub struct Ledger {
     lost: BTreeSet<Node>,
     /// Versions whose rosters are fixed.
     settled: BTreeSet<Version>,
+    /// What follows from the records.
+    tally: Tally,
+    /// Where fragments lie, once there are many; none while it is to be made anew.
+    near: Option<Near>,
     pub(crate) planted: Planted,
 }
 
@@ -59,6 +69,8 @@ impl Ledger {
             disputes: BTreeSet::new(),
             lost: BTreeSet::new(),
             settled: BTreeSet::new(),
+            tally: Tally::default(),
+            near: None,
             planted: Planted::default(),
         }
     }
@@ -83,9 +95,20 @@ impl Ledger {
         self.records.values()
     }
 
+    /// What is known of a node's writers, in the order of their names.
+    pub fn records_of(&self, node: Node) -> impl Iterator<Item = &Record> {
+        let named = |number| Writer { node, process: number, serial: number };
+        self.records.range(named(0)..=named(u32::MAX)).map(|(_, record)| record)
+    }
+
+    /// A number that is another whenever what writers declared is, or what of it is disputed.
+    pub fn changes(&self) -> u64 {
+        self.tally.changes()
+    }
+
     /// Fixes the roster of a version, because it is proposed or complete. Those of which nothing is left are forgotten.
     pub fn settle(&mut self, version: Version) {
-        let oldest = self.records.values().filter_map(|record| record.published.present.first()).min().copied();
+        let oldest = self.tally.oldest();
         self.settled.insert(version);
         self.settled.retain(|settled| *settled >= oldest.unwrap_or(version).min(version));
     }
@@ -116,6 +139,7 @@ impl Ledger {
 
     fn enter(&mut self, who: Who, stage: Stage, is_accepted: bool) -> Result<(), Refusal> {
         self.check_order(who.writer, &stage)?;
+        self.prepare_search();
         let mut disputes = Vec::new();
         if let Role::Member { elements, .. } = &stage.role {
             for part in elements.boxes() {
@@ -123,21 +147,65 @@ impl Ledger {
                     return Err(Refusal::Outside { part: part.clone().into(), shape: self.shape.clone() });
                 }
             }
-            for other in self.records.values().filter(|other| other.writer != who.writer) {
+            for other in self.near(elements).into_iter().filter(|other| other.writer != who.writer) {
                 self.compare(other, who, &stage, is_accepted, &mut disputes)?;
             }
         }
         self.disputes.extend(disputes);
-        let record = self.records.entry(who.writer).or_insert_with(|| Record::new(who.writer, who.rank));
-        record.stages.push(stage);
+        if let (Some(near), Some(elements)) = (&mut self.near, near::elements_of(&stage.role)) {
+            near.add(who.writer, elements, rank_of(&self.shape));
+        }
+        let from = stage.from;
+        self.change(who.writer, Some(who), |record| record.stages.push(stage));
+        self.tally.note_change(from);
         Ok(())
+    }
+
+    /// Changes what is known of a writer, if anything is or the writer is new.
+    fn change(&mut self, writer: Writer, new: Option<Who>, change: impl FnOnce(&mut Record)) {
+        if let Some(record) = self.records.get_mut(&writer) {
+            self.tally.remove(record);
+            change(record);
+            self.tally.add(record);
+        } else if let Some(who) = new {
+            let mut record = Record::new(who.writer, who.rank);
+            change(&mut record);
+            self.tally.add(&record);
+            self.records.insert(writer, record);
+        }
+    }
+
+    /// The same, where stages may be withdrawn or end earlier.
+    fn change_stages(&mut self, writer: Writer, new: Option<Who>, change: impl FnOnce(&mut Record)) {
+        let stages = |ledger: &Self| ledger.record(writer).map_or_else(Vec::new, |record| record.stages.clone());
+        let before = stages(self);
+        self.change(writer, new, change);
+        self.tally.note_stages(&before, &stages(self));
+    }
+
+    /// Makes the search for fragments ready, if there are many.
+    fn prepare_search(&mut self) {
+        if self.near.as_ref().is_some_and(Near::is_old) {
+            self.near = None;
+        }
+        if self.near.is_none() && self.records.len() >= FEW {
+            self.near = Some(Near::new(self.records.values(), rank_of(&self.shape)));
+        }
+    }
+
+    /// Writers that may have some of these elements, in the order of their names. Those that are left out have none.
+    pub(crate) fn near(&self, elements: &IndexSet) -> Vec<&Record> {
+        match &self.near {
+            Some(near) => near.of(elements).into_iter().filter_map(|writer| self.records.get(&writer)).collect(),
+            None => self.records.values().filter(|record| near::is_near(record, elements)).collect(),
+        }
     }
 
     /// Takes note of a writer and its stages, ascending, as somebody had them who [declared](Self::declare) them one by one and kept
     /// those that were not refused. Nothing is compared again: to declare many takes time with the square of their number.
     pub fn restore(&mut self, who: Who, stages: Vec<Stage>) {
-        let record = self.records.entry(who.writer).or_insert_with(|| Record::new(who.writer, who.rank));
-        record.stages = stages;
+        self.near = None;
+        self.change_stages(who.writer, Some(who), |record| record.stages = stages);
     }
 
     /// Whether the object has all elements of a box.
@@ -217,41 +285,49 @@ impl Ledger {
 
     /// Takes note of what a writer published, and let go of.
     pub fn note(&mut self, writer: Writer, published: Published) {
-        if let Some(record) = self.records.get_mut(&writer) {
-            record.published = published;
+        if let Some(record) = self.records.get_mut(&writer)
+            && record.published != published
+        {
+            self.tally.publish(record, published);
         }
     }
 
     /// Takes back a stage of a writer, as if it had not been declared, with what was published of it.
     pub fn withdraw(&mut self, writer: Writer, from: Version) {
-        if let Some(record) = self.records.get_mut(&writer) {
-            record.withdraw(from);
-            if record.stages.is_empty() {
-                self.records.remove(&writer);
-            }
+        self.change_stages(writer, None, |record| record.withdraw(from));
+        if self.records.get(&writer).is_some_and(|record| record.stages.is_empty()) {
+            self.remove(writer);
         }
         self.disputes.retain(|one| one.from != from || one.young != writer);
     }
 
     /// Notes that a writer died: it leaves behind the newest version that it published.
     pub fn die(&mut self, writer: Writer) {
-        if let Some(record) = self.records.get_mut(&writer) {
-            record.die();
-        }
+        self.change_stages(writer, None, Record::die);
     }
 
     /// Forgets a writer of which no version is left.
     pub fn forget(&mut self, writer: Writer) {
-        self.records.remove(&writer);
+        self.remove(writer);
         self.disputes.retain(|one| one.young != writer && one.old != writer);
+    }
+
+    fn remove(&mut self, writer: Writer) {
+        if let Some(record) = self.records.remove(&writer) {
+            self.tally.remove(&record);
+            self.tally.note_stages(&record.stages, &[]);
+        }
     }
 
     /// Notes that a node was lost: its writers have died, and their versions are gone.
     pub fn lose(&mut self, node: Node) {
         self.lost.insert(node);
-        for record in self.records.values_mut().filter(|record| record.writer.node == node) {
-            record.die();
-            record.published.present.clear();
+        let own: Vec<Writer> = self.records_of(node).map(|record| record.writer).collect();
+        for writer in own {
+            self.change_stages(writer, None, |record| {
+                record.die();
+                record.published.present.clear();
+            });
         }
     }
 
@@ -292,7 +368,10 @@ impl Ledger {
             }
             over.retain(|dispute| !waiting.contains(dispute));
         }
-        self.disputes.retain(|dispute| !over.contains(dispute));
+        if !over.is_empty() {
+            self.disputes.retain(|dispute| !over.contains(dispute));
+            self.tally.note_disputes();
+        }
     }
 
     fn common(&self, Dispute { from, young, old }: &Dispute) -> Common {
@@ -344,8 +423,8 @@ impl Ledger {
     /// Who writes what in a version.
     pub fn roster(&self, version: Version) -> Roster<'_> {
         let members = self.records.values().filter_map(|record| Member::of(record, version)).collect();
-        let epoch = self.records.values().filter_map(|record| Some(record.stage(version)?.from)).max();
-        Roster { version, epoch: epoch.unwrap_or(self.initial), members, shape: &self.shape }
+        let epoch = self.tally.epoch(version).map_or(self.initial, |(from, _)| from);
+        Roster { version, epoch, members, shape: &self.shape }
     }
 
     /// First versions of the epochs that are known, ascending.
@@ -358,20 +437,39 @@ impl Ledger {
         if version == self.initial {
             return Ok(true);
         }
-        let roster = self.roster(version);
-        let is_there = |member: &Member| member.has(version) && !self.is_disputed(member.record.writer, version);
-        let is_there = roster.members.iter().all(is_there) || self.planted.has(Bug::Unpublished);
-        if roster.members.is_empty() || !is_there {
+        let Some((_, epoch)) = self.tally.epoch(version) else { return Ok(false) };
+        let having = self.tally.members_having(version);
+        let may_lack = self.planted.has(Bug::Unpublished);
+        if having == 0 && !may_lack {
             return Ok(false);
         }
-        Ok(self.planted.has(Bug::OpenRosters) || roster.closure()? == Closure::Closed)
+        let count = || self.records.values().filter(|record| record.elements(version).is_some()).count();
+        let members = *epoch.members.get_or_init(count);
+        if members == 0 || !may_lack && (having < members || self.has_disputed(version)) {
+            return Ok(false);
+        }
+        Ok(self.planted.has(Bug::OpenRosters) || self.closure(version)? == Closure::Closed)
+    }
+
+    /// Whether all members of a version are there.
+    pub(crate) fn closure(&self, version: Version) -> Result<Closure, TooScattered> {
+        let closure = || self.roster(version).closure();
+        match self.tally.epoch(version) {
+            Some((_, epoch)) => epoch.closure.get_or_init(closure).clone(),
+            None => closure(),
+        }
+    }
+
+    /// Whether a member's elements of a version are disputed.
+    fn has_disputed(&self, version: Version) -> bool {
+        let is_disputed = |record: &Record| self.is_disputed(record.writer, version);
+        !self.disputes.is_empty()
+            && self.records.values().filter(|record| record.elements(version).is_some()).any(is_disputed)
     }
 
     /// The newest version above one that is whole. Where all lies on one node it is the complete one.
     pub fn newest_whole(&self, above: Version) -> Result<Option<Version>, TooScattered> {
-        let present = self.records.values().flat_map(|record| &record.published.present);
-        let above: BTreeSet<Version> = present.copied().filter(|version| *version > above).collect();
-        for version in above.into_iter().rev() {
+        for version in self.tally.versions_above(above) {
             if self.is_whole(version)? {
                 return Ok(Some(version));
             }
@@ -383,4 +481,9 @@ impl Ledger {
     pub fn holes(&self, version: Version) -> Result<IndexSet, TooScattered> {
         self.roster(version).holes()
     }
+}
+
+/// How many axes the boxes of an object have.
+fn rank_of(shape: &Elements) -> usize {
+    shape.boxes().first().map_or(0, IndexBox::rank)
 }

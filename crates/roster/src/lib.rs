@@ -58,9 +58,11 @@ pub mod ledger;
 pub mod message;
 #[cfg(test)]
 mod model;
+mod near;
 mod planted;
 pub mod readiness;
 pub mod refusal;
 pub mod roster;
 pub mod runtime;
+mod tally;
 pub mod writer;

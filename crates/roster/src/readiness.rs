@@ -7,7 +7,7 @@ use drepl::{IndexSet, index_box::TooScattered};
 use crate::{
     ledger::Ledger,
     planted::Bug,
-    roster::Closure,
+    roster::{Closure, Member},
     writer::{Elements, Role, Version, Who},
 };
 
@@ -80,10 +80,10 @@ impl Ledger {
         if version == self.initial() {
             return Ok(Readiness::Ready(Vec::new()));
         }
-        let roster = self.roster(version);
         let (mut ready, mut waiting, mut lost) = (Vec::new(), Vec::new(), Vec::new());
         let mut rest = wanted.intersection(self.shape())?;
-        for member in &roster.members {
+        let near = self.near(wanted);
+        for member in near.iter().filter_map(|record| Member::of(record, version)) {
             let elements = member.elements.intersection(wanted)?;
             if elements.is_empty() {
                 continue;
@@ -104,7 +104,7 @@ impl Ledger {
                 waiting.push(share);
             }
         }
-        for record in self.records() {
+        for record in near {
             let Some(stage) = record.stage(version) else { continue };
             let Role::Died { elements } = &stage.role else { continue };
             let elements = elements.intersection(&rest)?;
@@ -116,7 +116,7 @@ impl Ledger {
         }
         if !rest.is_empty() {
             let share = Share { who: None, elements: rest.into() };
-            match roster.closure()? {
+            match self.closure(version)? {
                 Closure::Closed => lost.push(Loss { share, cause: Cause::Unwritten }),
                 _ => waiting.push(share),
             }

@@ -122,6 +122,21 @@ impl Runtime {
         self.writers.values().map(|told| &told.record)
     }
 
+    /// What it knows of one of its writers.
+    pub fn record(&self, writer: Writer) -> Option<&Record> {
+        self.writers.get(&writer).map(|told| &told.record)
+    }
+
+    /// Which of its reports is newest: [`report`](Self::report) says the same as long as revision and serial do.
+    pub fn serial(&self) -> u64 {
+        self.serial
+    }
+
+    /// Its writers of whose stages a home has accepted some.
+    pub fn accepted(&self) -> impl Iterator<Item = Writer> {
+        self.writers.values().filter(|told| told.accepted > 0).map(|told| told.record.writer)
+    }
+
     /// Lets a writer attach, repart or leave from a version on. Whether it counts, a decision will say.
     ///
     /// # Errors
@@ -254,7 +269,7 @@ impl Runtime {
     }
 
     /// Takes what a home decided. Decisions of former homes, and older ones, are left alone.
-    pub fn hear(&mut self, decision: Decision) -> Vec<Event> {
+    pub fn hear(&mut self, mut decision: Decision) -> Vec<Event> {
         let is_former = decision.revision < self.revision && !self.planted.has(Bug::NoFence);
         if decision.node != self.node || is_former {
             return Vec::new();
@@ -265,6 +280,10 @@ impl Runtime {
         }
         self.heard = decision.serial;
         self.serial += 1;
+        self.share_nodes(&mut decision.announced);
+        if let Some((proposal, _)) = &mut decision.proposed {
+            self.share_nodes(proposal);
+        }
         let mut events = Vec::new();
         self.accept(&decision, &mut events);
         self.pin(&decision, &mut events);
@@ -289,6 +308,14 @@ impl Runtime {
             }
         }
         events
+    }
+
+    /// Keeps equal sets of nodes once: a message that has the same twice names it once.
+    fn share_nodes(&self, proposal: &mut Proposal) {
+        let mut known = self.pins.values().chain([&self.announced]).map(|known| &known.nodes);
+        if let Some(nodes) = known.find(|nodes| **nodes == proposal.nodes) {
+            proposal.nodes = nodes.clone();
+        }
     }
 
     fn accept(&mut self, decision: &Decision, events: &mut Vec<Event>) {

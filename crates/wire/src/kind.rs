@@ -32,6 +32,7 @@ kinds! {
     ASK = 19, "Asks for a report.";
     LAYOUTS = 20, "How fragments of a node's writers lie.";
     ROSTER = 21, "Who writes an object, on all nodes.";
+    ROSTER_CHANGE = 22, "Who else writes it since then, and who does no more.";
     SUBSCRIBE = 32, "Asks for elements of versions.";
     UNSUBSCRIBE = 33, "Asks for them no more.";
     SOURCES = 34, "What will be sent per version, and where it goes.";

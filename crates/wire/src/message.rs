@@ -8,7 +8,7 @@ use crate::{
     kind::Kind,
     liveness::Bye,
     reader::Reader,
-    roster::{Ask, Layouts, ObjectChange, ObjectDecision, ObjectReport, Roster},
+    roster::{Ask, Layouts, ObjectChange, ObjectDecision, ObjectReport, Roster, RosterChange},
     writer::Writer,
 };
 
@@ -88,6 +88,8 @@ messages! {
     Layouts(Layouts) = LAYOUTS;
     /// Who writes an object, on all nodes.
     Roster(Roster) = ROSTER;
+    /// What is new since a roster.
+    RosterChange(RosterChange) = ROSTER_CHANGE;
     /// Asks for elements of versions.
     Subscribe(Box<Subscribe>) = SUBSCRIBE;
     /// Asks for them no more.

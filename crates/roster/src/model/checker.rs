@@ -32,8 +32,9 @@ fn describe(path: Option<&Rc<Path>>, last: Option<Action>) -> String {
     actions.iter().rev().map(|action| format!("\n  {action:?}")).collect()
 }
 
-/// From one of so many states the world goes on to its end.
+/// From one of so many states the world goes on to its end; from more of them where a rule is broken, which few ends may show.
 const ENDS: u64 = 64;
+const ENDS_OF_BROKEN: u64 = 4;
 
 /// Looks at all states, or at most so many, those that are reached by fewer steps first. The error says what is wrong, and what led there.
 pub fn explore(setup: &Setup, states_max: usize) -> Result<Explored, String> {
@@ -41,9 +42,10 @@ pub fn explore(setup: &Setup, states_max: usize) -> Result<Explored, String> {
     let mut known = HashSet::from([first.fingerprint()]);
     let mut open = VecDeque::from([(first, None::<Rc<Path>>)]);
     let mut finished = 0;
+    let ends = if setup.bug.is_some() { ENDS_OF_BROKEN } else { ENDS };
     while let Some((world, path)) = open.pop_front() {
         let print = world.fingerprint();
-        if print.is_multiple_of(ENDS) {
+        if print.is_multiple_of(ends) {
             finished += 1;
             let mut end = world.clone();
             end.finish(setup)

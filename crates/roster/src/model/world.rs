@@ -117,6 +117,18 @@ impl<T> Hash for Hashed<T> {
     }
 }
 
+/// Lets a home hear of something: it names all nodes for which it decided something new.
+fn refreshed(home: &mut Home, hear: impl FnOnce(&mut Home) -> BTreeSet<Node>) {
+    let nodes = (0..8).map(Node);
+    let serial = |home: &Home, node| home.decision(node).map(|decision| decision.serial);
+    let before: Vec<_> = nodes.clone().map(|node| serial(home, node)).collect();
+    let named = hear(home);
+    for (node, before) in nodes.zip(before).filter(|_| home.is_leading()) {
+        let after = serial(home, node);
+        assert!(after == before || named.contains(&node), "{node:?} has a new decision and is not named");
+    }
+}
+
 /// What can happen next.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Action {
@@ -298,9 +310,11 @@ impl World {
             Action::Step { writer } => self.step(setup, writer)?,
             Action::Report { home, node, kept } => {
                 let report = (*self.reports[home][node][kept]).clone();
-                self.change_home(home, setup, |home| home.receive(report))?;
+                self.change_home(home, setup, |home| refreshed(home, |home| home.receive(report)))?;
             }
-            Action::LoseNode { home, node } => self.change_home(home, setup, |home| home.lose(Node(node as u32)))?,
+            Action::LoseNode { home, node } => {
+                self.change_home(home, setup, |home| refreshed(home, |home| home.lose(Node(node as u32))))?
+            }
             Action::Decision { home, node, kept } => {
                 let decision = (*self.decisions[home][node][kept]).clone();
                 self.change_node(node, setup, |runtime| runtime.hear(decision))?;

@@ -61,6 +61,23 @@ pub struct Roster {
     pub declared: Vec<Declared>,
 }
 
+/// What is new since a roster that was sent before, or more of one that is too long for a message.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RosterChange {
+    /// The object.
+    pub object: ObjectId,
+    /// The home's term, of both rosters.
+    pub revision: Revision,
+    /// The serial of the roster that it follows.
+    pub base: u64,
+    /// Which of that home's rosters this makes of it. The same: this is more of that one.
+    pub serial: u64,
+    /// Fragments that are new, or of which something is; writers ascend.
+    pub declared: Vec<Declared>,
+    /// Writers of which nothing is left, ascending.
+    pub gone: Vec<Name>,
+}
+
 impl Item for Ask {
     const LEAST_BYTES: usize = 8 + 5 + 8;
 
@@ -146,5 +163,29 @@ impl Item for Roster {
         let (object, revision, serial) = (from.item()?, from.item()?, from.item()?);
         let declared = from.ascending(|one: &Declared| one.writer, "writers do not ascend")?;
         Ok(Self { object, revision, serial, declared })
+    }
+}
+
+impl Item for RosterChange {
+    const LEAST_BYTES: usize = 8 + 8 + 8 + 8 + 4 + 4;
+
+    fn write(&self, to: &mut Writer<'_>) {
+        to.item(&self.object);
+        [self.revision, self.base, self.serial].iter().for_each(|number| to.item(number));
+        to.item(&self.declared);
+        to.item(&self.gone);
+    }
+
+    fn read(from: &mut Reader<'_>) -> Result<Self, Fault> {
+        let (object, revision) = (from.item()?, from.item()?);
+        let offset = from.at();
+        let (base, serial) = (from.item()?, from.item()?);
+        from.check(base <= serial, offset, "a roster is older than the one that it follows")?;
+        let declared = from.ascending(|one: &Declared| one.writer, "writers do not ascend")?;
+        let offset = from.at();
+        let gone: Vec<Name> = from.ascending(|name| *name, "writers do not ascend")?;
+        let is_declared = |name: &Name| declared.binary_search_by_key(name, |one: &Declared| one.writer).is_ok();
+        from.check(!gone.iter().any(is_declared), offset, "a writer is declared and gone")?;
+        Ok(Self { object, revision, base, serial, declared, gone })
     }
 }

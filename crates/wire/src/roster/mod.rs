@@ -11,5 +11,5 @@ mod report;
 
 pub use change::ObjectChange;
 pub use decision::ObjectDecision;
-pub use declared::{Ask, Declared, Layouts, Roster};
+pub use declared::{Ask, Declared, Layouts, Roster, RosterChange};
 pub use report::ObjectReport;

@@ -17,11 +17,11 @@ use stillframe_wire::{
     data::{Credit, FragmentText, Lost, Piece, Sent, SourceShare, Sources, Subscribe, Taken, Unsubscribe, Which},
     hello::{Hello, Protocols, Refuse},
     liveness::Bye,
-    roster::{Ask, Declared, Layouts, ObjectChange, ObjectDecision, ObjectReport, Roster},
+    roster::{Ask, Declared, Layouts, ObjectChange, ObjectDecision, ObjectReport, Roster, RosterChange},
 };
 
 /// How many kinds there are.
-pub const KINDS: usize = 19;
+pub const KINDS: usize = 20;
 
 pub struct Maker {
     state: u64,
@@ -432,6 +432,17 @@ impl Maker {
             17 => {
                 let declared = self.writers().into_iter().map(|writer| self.declared(writer)).collect();
                 Message::Roster(Roster { object: self.object(), revision: version, serial: self.number(), declared })
+            }
+            18 => {
+                let (base, mut declared, mut gone) = (self.number(), Vec::new(), Vec::new());
+                for writer in self.writers() {
+                    match self.below(3) {
+                        0 => gone.push(writer),
+                        _ => declared.push(self.declared(writer)),
+                    }
+                }
+                let (object, serial) = (self.object(), base.saturating_add(self.below(3)));
+                Message::RosterChange(RosterChange { object, revision: version, base, serial, declared, gone })
             }
             _ => Message::Lost(Lost { subscription, version, cause: self.cause(), who: self.maybe(Self::who) }),
         }

@@ -17,7 +17,7 @@ use stillframe_wire::{
     data::{Credit, FragmentText, Lost, Piece, Sent, SourceShare, Sources, Subscribe, Taken, Unsubscribe, Which},
     hello::{Hello, Protocols, Refuse},
     liveness::Bye,
-    roster::{Ask, Declared, Layouts, ObjectChange, ObjectDecision, ObjectReport, Roster},
+    roster::{Ask, Declared, Layouts, ObjectChange, ObjectDecision, ObjectReport, Roster, RosterChange},
 };
 
 fn object(id: u64) -> ObjectId {
@@ -234,6 +234,25 @@ pub fn all() -> Vec<(&'static str, Message)> {
                         expected: Some(2),
                     },
                 ],
+            }),
+        ),
+        (
+            "roster-change",
+            Message::RosterChange(RosterChange {
+                object: object(3),
+                revision: 5,
+                base: 9,
+                serial: 11,
+                declared: vec![Declared {
+                    writer: writer(3),
+                    rank: Some(6),
+                    layout: layout(),
+                    from: 8,
+                    left: None,
+                    died: false,
+                    expected: None,
+                }],
+                gone: vec![writer(1), writer(2)],
             }),
         ),
         ("subscribe-newest", subscribe(Which::Newest)),

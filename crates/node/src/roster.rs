@@ -1,0 +1,250 @@
+//! Who writes an object, as its home tells the nodes.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use stillframe_roster::writer::{Node, Revision, Writer};
+use stillframe_wire::roster::{Declared, Roster, RosterChange};
+use stillframe_wire::{Message, ObjectId};
+
+/// About so many bytes of a roster go into one message.
+const PART_BYTES: usize = 4 << 20;
+
+/// What is told: a whole roster, or what is new since one.
+#[derive(Debug, Clone)]
+pub struct News {
+    /// The roster that it follows; none before a whole one.
+    pub base: Option<u64>,
+    /// Which roster it makes of that.
+    pub serial: u64,
+    /// Fragments that are new, or of which something is; writers ascend.
+    pub declared: Arc<Vec<Declared>>,
+    /// Writers of which nothing is left, ascending.
+    pub gone: Arc<Vec<Writer>>,
+}
+
+impl News {
+    /// The message that tells a node.
+    pub fn message(&self, object: ObjectId, revision: Revision) -> Message {
+        let (serial, declared) = (self.serial, self.declared.to_vec());
+        match self.base {
+            None => Message::Roster(Roster { object, revision, serial, declared }),
+            Some(base) => {
+                let gone = self.gone.to_vec();
+                Message::RosterChange(RosterChange { object, revision, base, serial, declared, gone })
+            }
+        }
+    }
+}
+
+/// The roster at the home, and when which part of it changed.
+#[derive(Debug, Default)]
+pub(crate) struct Told {
+    declared: BTreeMap<Writer, Declared>,
+    /// With which serial a writer came, changed or went last, and who.
+    changed: BTreeMap<Writer, u64>,
+    by_serial: BTreeSet<(u64, Writer)>,
+    serial: u64,
+    /// What was made last, since which serial: most nodes know the same.
+    made: Option<(Option<u64>, Vec<News>)>,
+}
+
+impl Told {
+    pub(crate) fn serial(&self) -> u64 {
+        self.serial
+    }
+
+    /// What writers of a node declared.
+    pub(crate) fn of(&self, node: Node) -> impl Iterator<Item = &Declared> {
+        let named = |number| Writer { node, process: number, serial: number };
+        self.declared.range(named(0)..=named(u32::MAX)).map(|(_, declared)| declared)
+    }
+
+    /// Takes what some writers declared now; nothing of one that is gone. Whether anything is new.
+    pub(crate) fn note(&mut self, now: impl IntoIterator<Item = (Writer, Option<Declared>)>) -> bool {
+        let differs = |(writer, now): &(Writer, Option<Declared>)| self.declared.get(writer) != now.as_ref();
+        let new: Vec<_> = now.into_iter().filter(differs).collect();
+        if new.is_empty() {
+            return false;
+        }
+        (self.serial, self.made) = (self.serial + 1, None);
+        for (writer, now) in new {
+            match now {
+                Some(declared) => self.declared.insert(writer, declared),
+                None => self.declared.remove(&writer),
+            };
+            if let Some(before) = self.changed.insert(writer, self.serial) {
+                self.by_serial.remove(&(before, writer));
+            }
+            self.by_serial.insert((self.serial, writer));
+        }
+        true
+    }
+
+    /// What makes the present roster out of an older one, or out of nothing; in several parts where it is long.
+    pub(crate) fn news(&mut self, base: Option<u64>) -> Vec<News> {
+        if let Some((_, made)) = self.made.as_ref().filter(|(since, _)| *since == base) {
+            return made.clone();
+        }
+        let made = self.make(base);
+        self.made = Some((base, made.clone()));
+        made
+    }
+
+    fn make(&self, base: Option<u64>) -> Vec<News> {
+        let Some(since) = base else { return self.parts(None, self.declared.values(), Vec::new()) };
+        let changed = self
+            .by_serial
+            .range((since + 1, Writer { node: Node(0), process: 0, serial: 0 })..)
+            .map(|(_, writer)| *writer);
+        let changed: BTreeSet<Writer> = changed.collect();
+        let gone = changed.iter().copied().filter(|writer| !self.declared.contains_key(writer)).collect();
+        self.parts(base, changed.iter().filter_map(|writer| self.declared.get(writer)), gone)
+    }
+
+    fn parts<'a>(&self, base: Option<u64>, all: impl Iterator<Item = &'a Declared>, gone: Vec<Writer>) -> Vec<News> {
+        let mut parts = vec![(Vec::new(), gone)];
+        let mut bytes = 0;
+        for one in all {
+            bytes += bytes_of(one);
+            if bytes > PART_BYTES {
+                bytes = bytes_of(one);
+                parts.push((Vec::new(), Vec::new()));
+            }
+            if let Some((last, _)) = parts.last_mut() {
+                last.push(one.clone());
+            }
+        }
+        let serial = self.serial;
+        let bases = std::iter::once(base).chain(std::iter::repeat(Some(serial)));
+        let made = |((declared, gone), base)| News { base, serial, declared: Arc::new(declared), gone: Arc::new(gone) };
+        parts.into_iter().zip(bases).map(made).collect()
+    }
+}
+
+fn bytes_of(one: &Declared) -> usize {
+    let numbers: usize = one.layout.bindings.iter().map(|(name, _)| name.len() + 12).sum();
+    64 + one.layout.text.len() + numbers
+}
+
+/// The roster at a node.
+#[derive(Debug, Default)]
+pub struct Heard {
+    at: (Revision, u64),
+    declared: BTreeMap<Writer, Declared>,
+}
+
+/// A change is of a roster that is not here: the home is to tell all.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Missing;
+
+impl Heard {
+    /// Takes a whole roster, if it is newer; whether it is.
+    pub fn hear(&mut self, revision: Revision, serial: u64, declared: Vec<Declared>) -> bool {
+        let is_newer = (revision, serial) > self.at;
+        if is_newer {
+            self.at = (revision, serial);
+            self.declared = declared.into_iter().map(|one| (one.writer, one)).collect();
+        }
+        is_newer
+    }
+
+    /// Takes what is new since one; whether anything is.
+    ///
+    /// # Errors
+    /// [`Missing`]: then nothing has changed.
+    pub fn change(&mut self, revision: Revision, news: News) -> Result<bool, Missing> {
+        let News { base, serial, declared, gone } = news;
+        if revision < self.at.0 || revision == self.at.0 && serial < self.at.1 {
+            return Ok(false);
+        }
+        if base.is_none_or(|base| (revision, base) != self.at) {
+            return Err(Missing);
+        }
+        self.at = (revision, serial);
+        gone.iter().for_each(|writer| _ = self.declared.remove(writer));
+        let declared = Arc::try_unwrap(declared).unwrap_or_else(|shared| shared.to_vec());
+        self.declared.extend(declared.into_iter().map(|one| (one.writer, one)));
+        Ok(true)
+    }
+
+    /// All fragments, in the order of their writers.
+    pub fn declared(&self) -> impl ExactSizeIterator<Item = &Declared> {
+        self.declared.values()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Heard, Missing, News, PART_BYTES, Told};
+    use stillframe_roster::writer::{Node, Writer};
+    use stillframe_wire::data::FragmentText;
+    use stillframe_wire::roster::Declared;
+
+    fn writer(process: u32) -> Writer {
+        Writer { node: Node(0), process, serial: 0 }
+    }
+
+    fn declared(process: u32, from: u64, text: &str) -> Declared {
+        let layout = FragmentText { text: text.into(), ..FragmentText::default() };
+        Declared { writer: writer(process), rank: None, layout, from, left: None, died: false, expected: None }
+    }
+
+    fn hear(heard: &mut Heard, news: News) -> Result<bool, Missing> {
+        match news.base {
+            None => Ok(heard.hear(1, news.serial, news.declared.to_vec())),
+            Some(_) => heard.change(1, news),
+        }
+    }
+
+    fn is_same(told: &Told, heard: &Heard) -> bool {
+        told.declared.values().eq(heard.declared())
+    }
+
+    #[test]
+    fn changes_make_the_same_roster_whenever_a_node_hears_of_them() {
+        let (mut told, mut often, mut seldom) = (Told::default(), Heard::default(), Heard::default());
+        for step in 0..40_u32 {
+            // Writers come, change and go.
+            let (process, from) = (step * 7 % 11, u64::from(step));
+            let now = (!step.is_multiple_of(3)).then(|| declared(process, from, "u"));
+            let is_new = told.note([(writer(process), now)]);
+            assert_eq!(is_new, !is_same(&told, &often));
+            for (heard, is_due) in [(&mut often, true), (&mut seldom, step % 5 == 4)] {
+                let base = (heard.at != (0, 0)).then_some(heard.at.1);
+                if is_due && base != Some(told.serial()) {
+                    told.news(base).into_iter().for_each(|news| _ = hear(heard, news).unwrap());
+                    assert!(is_same(&told, heard), "step {step}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn a_long_roster_comes_in_parts_none_of_which_is_too_long() {
+        let mut told = Told::default();
+        let text = "u".repeat(PART_BYTES / 3);
+        told.note((0..10).map(|process| (writer(process), Some(declared(process, 1, &text)))));
+        let parts = told.news(None);
+        assert_eq!(parts.iter().map(|part| part.declared.len()).collect::<Vec<_>>(), [2, 2, 2, 2, 2]);
+        let mut heard = Heard::default();
+        parts.into_iter().for_each(|part| assert_eq!(hear(&mut heard, part), Ok(true)));
+        assert!(is_same(&told, &heard));
+    }
+
+    #[test]
+    fn a_change_of_a_roster_that_is_not_there_is_told_and_an_older_one_left() {
+        let (mut told, mut heard) = (Told::default(), Heard::default());
+        told.note([(writer(0), Some(declared(0, 1, "u")))]);
+        let first = told.news(None);
+        told.note([(writer(1), Some(declared(1, 1, "u")))]);
+        let second = told.news(Some(1));
+        told.note([(writer(0), None)]);
+        let third = told.news(Some(2));
+        assert_eq!(hear(&mut heard, second[0].clone()), Err(Missing));
+        first.iter().chain(&second).for_each(|news| assert_eq!(hear(&mut heard, news.clone()), Ok(true)));
+        assert_eq!(heard.change(2, third[0].clone()), Err(Missing), "another term's");
+        assert_eq!(hear(&mut heard, third[0].clone()), Ok(true));
+        assert_eq!(hear(&mut heard, second[0].clone()), Ok(false));
+        assert!(is_same(&told, &heard));
+    }
+}
