@@ -85,7 +85,8 @@ def transfer(layout, mib, plain, turns, with_pack=False):
             rows.append(row)
         for role in [reader, writer, target, source] + ([packing] if packing else []):
             role.end()
-        for runtime in runtimes:
+        # The first one keeps the names, and leaves last.
+        for runtime in reversed(runtimes):
             runtime.process.terminate()
             runtime.process.wait(60)
     return list(zip(*rows[SETTLING:]))
