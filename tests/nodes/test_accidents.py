@@ -30,7 +30,7 @@ def die(job):
 
 
 def test_a_node_that_dies_is_named_and_comes_back(job):
-    job = job(3, lease_seconds=1)
+    job = job(3, lease_seconds=2)
     lost = job.runtimes.said[1]["node"]
     _, failed = die(job)
     assert failed.kind == "Lost", failed
@@ -52,7 +52,7 @@ def test_a_node_that_dies_is_named_and_comes_back(job):
     "wait for content that nobody has",
 )
 def test_elements_of_a_node_that_died_are_written_again(job):
-    job = job(3, lease_seconds=1)
+    job = job(3, lease_seconds=2)
     die(job)
     job.nodes[1].boot()
     job.runtimes.start(1)
