@@ -9,13 +9,13 @@ use crate::runtime::Runtime;
 use std::collections::{BTreeMap, VecDeque};
 use std::io;
 use std::net::SocketAddr;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 use std::thread;
 use std::time::Duration;
 use stillframe_link::{Connection, Cut, Frame, Identity, Listener, Options, Receiver, Sender, Source};
 use stillframe_roster::writer::Node;
-use stillframe_wire::hello::{self, Hello};
+use stillframe_wire::hello::{self, Hello, Refuse};
 use stillframe_wire::{Kind, Message};
 
 /// How long the other side may take to greet, and to take what it is sent.
@@ -35,7 +35,8 @@ pub struct Links {
     options: Options,
     peers: Mutex<BTreeMap<Node, Arc<Peer>>>,
     runtime: OnceLock<Weak<Runtime>>,
-    incoming: Mutex<Vec<Cut>>,
+    incoming: Mutex<BTreeMap<u64, Cut>>,
+    next_incoming: AtomicU64,
     has_ended: AtomicBool,
 }
 
@@ -45,6 +46,27 @@ struct Peer {
     address: String,
     messages: Channel<Message>,
     versions: Channel<Box<dyn Transmission>>,
+    /// Why it did not want this node, as was said on standard error.
+    said: Mutex<String>,
+}
+
+/// Why there is no connection.
+enum Unconnected {
+    /// Nobody answers, who may a little later.
+    Absent,
+    /// One of the two does not want the other, and will not.
+    Refused(String),
+}
+
+impl From<stillframe_link::Error> for Unconnected {
+    fn from(error: stillframe_link::Error) -> Unconnected {
+        match error {
+            stillframe_link::Error::Refused { .. } | stillframe_link::Error::RefusedThere { .. } => {
+                Unconnected::Refused(error.to_string())
+            }
+            _ => Unconnected::Absent,
+        }
+    }
 }
 
 /// One connection to another node, and what is to go on it.
@@ -122,7 +144,8 @@ impl Links {
     /// Connections of a node that greets so, to others of its job.
     pub fn new(hello: Hello, identity: Identity, options: Options) -> Arc<Links> {
         let (peers, runtime, incoming) = (Mutex::default(), OnceLock::new(), Mutex::default());
-        Arc::new(Links { hello, identity, options, peers, runtime, incoming, has_ended: AtomicBool::new(false) })
+        let (next_incoming, has_ended) = (AtomicU64::new(0), AtomicBool::new(false));
+        Arc::new(Links { hello, identity, options, peers, runtime, incoming, next_incoming, has_ended })
     }
 
     /// Takes what comes on a listener, for a runtime.
@@ -169,7 +192,7 @@ impl Links {
             return Ok(());
         }
         let (messages, versions) = (Channel::new(), Channel::new());
-        let peer = Arc::new(Peer { node, address: address.into(), messages, versions });
+        let peer = Arc::new(Peer { node, address: address.into(), messages, versions, said: Mutex::default() });
         self.peers().insert(node, peer.clone());
         let (links, of) = (self.clone(), peer.clone());
         self.spawn("messages", move || links.send_all(&of, &of.messages, send_messages))?;
@@ -189,7 +212,7 @@ impl Links {
         self.has_ended.store(true, Ordering::SeqCst);
         std::mem::take(&mut *self.peers()).into_values().for_each(|peer| peer.end());
         let incoming = std::mem::take(&mut *self.incoming.lock().unwrap_or_else(PoisonError::into_inner));
-        incoming.iter().for_each(Cut::cut);
+        incoming.values().for_each(Cut::cut);
     }
 
     fn send_all<T>(&self, peer: &Peer, channel: &Channel<T>, send: impl Fn(&Sender, VecDeque<T>) -> io::Result<()>) {
@@ -214,7 +237,12 @@ impl Links {
                     }
                     channel.waiting().cut = None;
                 }
-                Err(_) => pause = (pause * 2).min(PAUSES[1]),
+                Err(why) => {
+                    pause = (pause * 2).min(PAUSES[1]);
+                    if let Unconnected::Refused(why) = why {
+                        peer.say(why);
+                    }
+                }
             }
             if !channel.pause(pause) {
                 return;
@@ -222,21 +250,38 @@ impl Links {
         }
     }
 
-    fn connect(&self, peer: &Peer) -> Result<Sender, String> {
-        let address: SocketAddr = peer.address.parse().map_err(|error| format!("{}: {error}", peer.address))?;
-        let connection = Connection::connect(address, &self.identity, &self.options, LIMIT);
-        let (sender, _) = connection.map_err(|error| error.to_string())?.split();
-        let mut body = Vec::new();
-        let kind = Message::Hello(self.hello.clone()).encode(&mut body);
-        sender.send(kind.0, &body, Source::Nothing, LIMIT).map_err(|error| error.to_string())?;
-        Ok(sender)
+    fn connect(&self, peer: &Peer) -> Result<Sender, Unconnected> {
+        let address: SocketAddr = peer.address.parse().map_err(|_| Unconnected::Absent)?;
+        let connection = Connection::connect(address, &self.identity, &self.options, LIMIT)?;
+        let (sender, mut receiver) = connection.split();
+        send_alone(&sender, Message::Hello(self.hello.clone()))?;
+        let Some(frame) = receiver.next(LIMIT)? else { return Err(Unconnected::Absent) };
+        match Message::decode(Kind(frame.kind()), frame.body()) {
+            // Another runtime may have the port of one that ended.
+            Ok(Message::Hello(theirs)) if theirs.node == peer.node => match hello::agree(&self.hello, &theirs) {
+                Ok(_) => Ok(sender),
+                Err(fault) => Err(Unconnected::Refused(fault.to_string())),
+            },
+            Ok(Message::Refuse(Refuse { why })) => Err(Unconnected::Refused(format!("it refuses this node: {why}"))),
+            _ => Err(Unconnected::Absent),
+        }
     }
 
     fn take_all(&self, connection: Connection) {
-        let cut = connection.cut();
-        self.incoming.lock().unwrap_or_else(PoisonError::into_inner).push(cut);
-        let (_, mut receiver) = connection.split();
-        let Some(from) = self.greeted(&mut receiver) else { return };
+        let number = self.next_incoming.fetch_add(1, Ordering::Relaxed);
+        let incoming = || self.incoming.lock().unwrap_or_else(PoisonError::into_inner);
+        incoming().insert(number, connection.cut());
+        // Who ends all takes the list once.
+        if !self.has_ended() {
+            let (sender, mut receiver) = connection.split();
+            if let Some(from) = self.greeted(&sender, &mut receiver) {
+                self.take_from(from, &mut receiver);
+            }
+        }
+        incoming().remove(&number);
+    }
+
+    fn take_from(&self, from: Node, receiver: &mut Receiver) {
         while let Ok(frame) = receiver.next(Duration::MAX) {
             let Some(mut frame) = frame else { continue };
             let message = match Message::decode(Kind(frame.kind()), frame.body()) {
@@ -250,12 +295,16 @@ impl Links {
         }
     }
 
-    /// Who is at the other end, if it can be talked to.
-    fn greeted(&self, receiver: &mut Receiver) -> Option<Node> {
+    /// Who is at the other end, if it can be talked to; else it is told why not.
+    fn greeted(&self, sender: &Sender, receiver: &mut Receiver) -> Option<Node> {
         let frame = receiver.next(LIMIT).ok()??;
-        match Message::decode(Kind(frame.kind()), frame.body()) {
-            Ok(Message::Hello(theirs)) => hello::agree(&self.hello, &theirs).ok().map(|_| theirs.node),
-            _ => None,
+        let Ok(Message::Hello(theirs)) = Message::decode(Kind(frame.kind()), frame.body()) else { return None };
+        match hello::agree(&self.hello, &theirs) {
+            Ok(_) => send_alone(sender, Message::Hello(self.hello.clone())).ok().map(|()| theirs.node),
+            Err(fault) => {
+                let _ = send_alone(sender, Message::Refuse(Refuse { why: fault.to_string() }));
+                None
+            }
         }
     }
 }
@@ -265,6 +314,21 @@ impl Peer {
         self.messages.end();
         self.versions.end();
     }
+
+    /// Says something once, for whoever looks why nodes do not find each other.
+    fn say(&self, why: String) {
+        let mut said = self.said.lock().unwrap_or_else(PoisonError::into_inner);
+        if *said != why {
+            eprintln!("still node: node {} at {}: {why}", self.node.0, self.address);
+            *said = why;
+        }
+    }
+}
+
+fn send_alone(sender: &Sender, message: Message) -> stillframe_link::Result<()> {
+    let mut body = Vec::new();
+    let kind = message.encode(&mut body);
+    sender.send(kind.0, &body, Source::Nothing, LIMIT)
 }
 
 fn send_messages(sender: &Sender, messages: VecDeque<Message>) -> io::Result<()> {

@@ -100,11 +100,11 @@ impl EtcdCluster {
                     runtime.lost(node);
                 }
             }
-            Event::HomeChanged { home, .. } => {
+            Event::HomeChanged { shard, home } => {
                 if home.is_none() {
                     self.claim(runtime);
                 }
-                runtime.changed_homes();
+                runtime.changed_homes_of(|id| shard_of(id.0) == shard);
             }
             Event::ObjectCreated { name, description } => runtime.created(&name, &description),
             Event::ObjectRemoved { name, id } => runtime.removed(&name, ObjectId(id)),

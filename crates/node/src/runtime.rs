@@ -6,7 +6,7 @@ use crate::error::{Error, Result};
 use crate::filling::Filling;
 use crate::network::{Incoming, Network};
 use crate::socket::{self, Clients};
-use crate::watched::OwnJob;
+use crate::watched::{OwnJob, Surroundings, Watched};
 use drepl::executor::Executor;
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -146,7 +146,16 @@ impl Runtime {
 
     /// Other nodes are homes of some objects.
     pub fn changed_homes(&self) {
-        self.inner.change(|desk| desk.for_all(|one, around| one.change_home(around)));
+        self.changed_homes_of(|_| true);
+    }
+
+    /// Other nodes are homes of these objects.
+    pub fn changed_homes_of(&self, is_one: impl Fn(ObjectId) -> bool) {
+        let change = |one: &mut Watched, around: &mut Surroundings| match is_one(one.id()) {
+            true => one.change_home(around),
+            false => Ok(()),
+        };
+        self.inner.change(|desk| desk.for_all(change));
     }
 }
 

@@ -3,12 +3,17 @@
 mod common;
 
 use common::watchdog;
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 use stillframe_etcd::Child;
-use stillframe_link::identity;
+use stillframe_link::{Connection, Options, Source, identity};
 use stillframe_node::{Error, Service, ServiceOptions};
 use stillframe_object::Objects;
+use stillframe_roster::writer::Node;
+use stillframe_segment::head::ABI;
+use stillframe_wire::hello::{Hello, Protocols, Refuse};
+use stillframe_wire::{Kind, Message};
 
 const LONG: Duration = Duration::from_secs(30);
 
@@ -118,6 +123,40 @@ fn a_stranger_is_not_let_in() {
     assert!(error.is_timeout(), "{error}");
     assert_eq!(here.wait_newer(0, LONG).unwrap(), 1, "those of the job go on");
     drop(stranger);
+}
+
+/// What a runtime answers to who greets it so.
+fn answer(place: &Place, to: SocketAddr, hello: Hello) -> Message {
+    let identity = identity::Identity::open(place.0.join("certificate")).unwrap();
+    let (sender, mut receiver) = Connection::connect(to, &identity, &Options::default(), LONG).unwrap().split();
+    let mut body = Vec::new();
+    let kind = Message::Hello(hello).encode(&mut body);
+    sender.send(kind.0, &body, Source::Nothing, LONG).unwrap();
+    let frame = receiver.next(LONG).unwrap().expect("it answers");
+    Message::decode(Kind(frame.kind()), frame.body()).unwrap()
+}
+
+#[test]
+fn a_runtime_that_cannot_be_talked_to_is_told_why() {
+    let _watchdog = watchdog(120);
+    let place = Place::new("refused");
+    let first = place.start("a", &[], false);
+    let hello = |node: Node, abi: u32| Hello {
+        protocols: Protocols::OWN,
+        job: "heat-17".into(),
+        node,
+        name: "b".into(),
+        incarnation: 1,
+        abi,
+    };
+    let other = Node(first.node().0 + 1);
+    let greeted = answer(&place, first.address(), hello(other, ABI));
+    assert!(matches!(&greeted, Message::Hello(theirs) if theirs.node == first.node()), "{greeted:?}");
+    for (node, abi, word) in [(other, ABI + 1, (ABI + 1).to_string()), (first.node(), ABI, first.node().0.to_string())]
+    {
+        let refused = answer(&place, first.address(), hello(node, abi));
+        assert!(matches!(&refused, Message::Refuse(Refuse { why }) if why.contains(&word)), "{refused:?}");
+    }
 }
 
 #[test]
