@@ -215,18 +215,20 @@ impl Links {
         incoming.values().for_each(Cut::cut);
     }
 
+    #[cfg(test)]
+    pub(crate) fn cut_versions(&self) {
+        let peers = self.peers();
+        let cuts = peers.values().filter_map(|peer| peer.versions.waiting().cut.clone());
+        cuts.for_each(|cut| cut.cut());
+    }
+
     fn send_all<T>(&self, peer: &Peer, channel: &Channel<T>, send: impl Fn(&Sender, VecDeque<T>) -> io::Result<()>) {
         let mut pause = PAUSES[0];
         loop {
             match self.connect(peer) {
                 Ok(sender) => {
                     pause = PAUSES[0];
-                    {
-                        // What was to go on a connection that ended, the other side is told anew.
-                        let mut waiting = channel.waiting();
-                        waiting.all.clear();
-                        waiting.cut = Some(sender.cut());
-                    }
+                    channel.waiting().cut = Some(sender.cut());
                     if let Some(runtime) = self.runtime() {
                         runtime.connected(peer.node);
                     }
@@ -235,7 +237,11 @@ impl Links {
                             break;
                         }
                     }
-                    channel.waiting().cut = None;
+                    // What was to go on it, the other side is told anew. What comes from now on goes on the next one: some of it may
+                    // be asked for before this thread knows that there is one.
+                    let mut waiting = channel.waiting();
+                    waiting.all.clear();
+                    waiting.cut = None;
                 }
                 Err(why) => {
                     pause = (pause * 2).min(PAUSES[1]);
@@ -275,6 +281,10 @@ impl Links {
         if !self.has_ended() {
             let (sender, mut receiver) = connection.split();
             if let Some(from) = self.greeted(&sender, &mut receiver) {
+                // What was on its way on the one before may be lost, and only this side knows what it still waits for.
+                if let Some(runtime) = self.runtime() {
+                    runtime.connected(from);
+                }
                 self.take_from(from, &mut receiver);
             }
         }

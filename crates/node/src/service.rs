@@ -238,3 +238,46 @@ fn open(names: &Names, identity: &Identity) -> Result<Etcd> {
 fn former(kept: &Path) -> Option<Node> {
     fs::read_to_string(kept).ok()?.trim().parse().ok().map(Node)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use stillframe_link::identity;
+
+    const LONG: Duration = Duration::from_secs(20);
+
+    /// Of the connections between two nodes one ends, and only who sends on it learns that.
+    #[test]
+    fn a_reader_goes_on_when_one_connection_was_cut() {
+        let place = tempfile::Builder::new().prefix("stillframe-test-cut-").tempdir_in("/dev/shm").unwrap();
+        let certificate = place.path().join("certificate");
+        identity::create(&certificate, "cut", identity::LIFETIME).unwrap();
+        let start = |name: &str| {
+            let options = ServiceOptions {
+                dir: place.path().join(name),
+                name: name.into(),
+                listen: "127.0.0.1:0".parse().unwrap(),
+                advertise: None,
+                identity: certificate.clone(),
+                names: Vec::new(),
+                names_tls: None,
+                is_plain: false,
+                lease: Duration::from_secs(5),
+            };
+            Service::start(options).unwrap()
+        };
+        let (first, _second) = (start("a"), start("b"));
+        let objects = |name: &str| Objects::options().dir(place.path().join(name)).open().unwrap();
+        let here = objects("a").create("u", "var u [100000] int64").create().unwrap();
+        let there = objects("b").wait("u", LONG).unwrap();
+        let mut writer = here.write("{ var v = u }").attach().unwrap();
+        let mut reader = there.read("{ var v = u }").attach().unwrap();
+        for version in 1..=10 {
+            writer.variable_mut::<i64>("v").unwrap().fill(version as i64);
+            writer.publish(version).unwrap();
+            reader.reattach(version, LONG).unwrap();
+            assert!(reader.variable::<i64>("v").unwrap().iter().all(|number| *number == version as i64));
+            first.links.cut_versions();
+        }
+    }
+}

@@ -711,7 +711,9 @@ impl Watched {
 
     /// There is a new connection to a node: what was sent to it may be lost.
     pub(crate) fn reconnect(&mut self, node: Node, around: &mut Surroundings) -> Result<()> {
-        self.subscriptions.retain(|(from, _), _| *from != node);
+        // It asks again for what it waits for, perhaps before this is known here.
+        let of_node = self.subscriptions.iter_mut().filter(|((from, _), _)| *from == node);
+        of_node.for_each(|(_, one)| one.is_told = false);
         if let Some(home) = &mut self.home {
             home.admit(node);
             home.forget_told(node);
