@@ -13,7 +13,11 @@
 //! | [`reporting`] | what a node tells an object's home |
 //! | `sending` | versions for readers of other nodes |
 //! | `filling` | a version that is put together for a reader of this node |
-//! | `watched` | one object: its writers, readers and subscribers of this node |
+//! | `surroundings` | what an object needs of its node |
+//! | `known` | what a node knows of an object |
+//! | `subscriptions` | fragments of other nodes that are sent versions |
+//! | `readers` | fragments of this node that are filled |
+//! | `watched` | one object: its writers of this node, its home if that is here, and what follows |
 //! | `desk` | all of them, and who is asked what |
 //! | `socket` | what this node's programs ask |
 //! | [`runtime`] | the threads |
@@ -32,16 +36,20 @@ pub mod error;
 mod filling;
 pub mod home;
 mod keeper;
+mod known;
 pub mod links;
 mod meeting;
 pub mod names;
 pub mod network;
+mod readers;
 pub mod reporting;
 pub mod roster;
 pub mod runtime;
 mod sending;
 pub mod service;
 mod socket;
+mod subscriptions;
+mod surroundings;
 mod watched;
 
 pub use error::{Error, Result};

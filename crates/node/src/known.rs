@@ -1,0 +1,65 @@
+//! What a node knows of an object: its own writers, and what the home says.
+
+use crate::error::Result;
+use crate::sending::Origin;
+use std::collections::BTreeMap;
+use stillframe::Snapshot;
+use stillframe_object::relay::{LocalFragment, Relay};
+use stillframe_object::{Cause, Part, Writer as Named};
+use stillframe_roster::readiness::Share;
+use stillframe_roster::runtime::Runtime;
+use stillframe_roster::writer::{Version, Writer};
+use stillframe_wire::ObjectId;
+use stillframe_wire::data::FragmentText;
+
+/// An object, as its files and its home tell of it.
+#[derive(Debug)]
+pub(crate) struct Known {
+    pub(crate) id: ObjectId,
+    pub(crate) relay: Relay,
+    pub(crate) protocol: Runtime,
+    /// The fragments of this node's writers.
+    pub(crate) local: BTreeMap<Writer, LocalFragment>,
+}
+
+impl Known {
+    /// Where the elements of writers of this node are; nothing if one of them is not known.
+    pub(crate) fn origins(&self, writers: &[Writer]) -> Option<Vec<Origin>> {
+        let origin = |writer: &Writer| {
+            let fragment = &self.local.get(writer)?.fragment;
+            Some((*writer, fragment.clone(), Relay::variable(fragment)))
+        };
+        writers.iter().map(origin).collect()
+    }
+
+    /// Holds a version of each of these writers; or who has it no more.
+    pub(crate) fn hold_all(
+        &mut self,
+        writers: impl IntoIterator<Item = Writer>,
+        version: Version,
+    ) -> Result<Result<Vec<Snapshot>, Writer>> {
+        let mut snapshots = Vec::new();
+        for writer in writers {
+            match self.relay.hold(writer.serial, version)? {
+                Some(snapshot) => snapshots.push(snapshot),
+                None => return Ok(Err(writer)),
+            }
+        }
+        Ok(Ok(snapshots))
+    }
+
+    /// Elements and who writes them, for people.
+    pub(crate) fn shown(&self, shares: &[Share]) -> String {
+        let parts = shares.iter().map(|share| self.part(share, None).to_string());
+        parts.collect::<Vec<_>>().join("; ")
+    }
+
+    pub(crate) fn part(&self, share: &Share, cause: Option<Cause>) -> Part {
+        Part { who: share.who.map(Named), elements: self.relay.shown(&share.elements), cause }
+    }
+}
+
+/// Numbers of the names that a text leaves open, as boards have them.
+pub(crate) fn numbers(layout: &FragmentText) -> BTreeMap<String, i64> {
+    layout.bindings.iter().map(|(name, value)| (name.to_owned(), value)).collect()
+}

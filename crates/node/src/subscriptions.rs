@@ -1,0 +1,116 @@
+//! Fragments of other nodes to which an object's writers of this node send versions.
+
+use crate::error::Result;
+use crate::known::{Known, numbers};
+use crate::sending::{self, Cargo, Job, Subscription};
+use crate::surroundings::Surroundings;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use stillframe_object::Cause;
+use stillframe_roster::writer::{Node, Record, Who, Writer};
+use stillframe_wire::Message;
+use stillframe_wire::data::{Lost, Subscribe, Which};
+
+/// All of them, by their node and its number for each.
+#[derive(Debug, Default)]
+pub(crate) struct Subscriptions {
+    all: BTreeMap<(Node, u64), Subscription>,
+}
+
+impl Subscriptions {
+    /// A fragment of another node waits for a version.
+    pub(crate) fn subscribe(
+        &mut self,
+        known: &mut Known,
+        from: Node,
+        subscribe: Subscribe,
+        around: &mut Surroundings,
+    ) -> Result<()> {
+        let Subscribe { subscription, fragment: layout, writers, which, .. } = subscribe;
+        let Which::One(version) = which else { return Ok(()) };
+        let key = (from, subscription);
+        let before = self.all.remove(&key).filter(|before| before.layout == layout);
+        let (fragment, planned, is_told) = match before {
+            Some(before) => (before.fragment, before.planned, before.is_told),
+            None => match known.relay.fragment(&layout.text, &numbers(&layout)) {
+                Ok((view, _)) => (view.fragment, None, false),
+                Err(_) => {
+                    let lost = Lost { subscription, version, cause: Cause::Unwritten, who: None };
+                    around.send(from, Message::Lost(lost));
+                    return Ok(());
+                }
+            },
+        };
+        let is_served = false;
+        let subscription = Subscription { layout, fragment, version, writers, is_served, planned, is_told };
+        self.all.insert(key, subscription);
+        self.serve(known, around)
+    }
+
+    /// Sends what subscribers wait for and what all of their writers have.
+    pub(crate) fn serve(&mut self, known: &mut Known, around: &mut Surroundings) -> Result<()> {
+        for ((to, number), subscription) in self.all.iter_mut().filter(|(_, one)| !one.is_served) {
+            let (to, number, version) = (*to, *number, subscription.version);
+            let lost = |writer: Writer| {
+                let who = Some(Who { writer, rank: None });
+                Message::Lost(Lost { subscription: number, version, cause: Cause::Gone, who })
+            };
+            let is_lost = |writer: Writer| {
+                let Known { protocol, .. } = &*known;
+                let has_gone = |record: &Record| record.has_reached(version) && !protocol.has(writer, version);
+                protocol.record(writer).is_none_or(has_gone)
+            };
+            if let Some(writer) = subscription.writers.iter().find(|writer| is_lost(**writer)) {
+                subscription.is_served = true;
+                around.send(to, lost(*writer));
+                continue;
+            }
+            if !subscription.writers.iter().all(|writer| known.protocol.has(*writer, version)) {
+                continue;
+            }
+            subscription.is_served = true;
+            let Some(cargo) = cargo_of(subscription, known) else {
+                around.send(to, Message::Lost(Lost { subscription: number, version, cause: Cause::Gone, who: None }));
+                continue;
+            };
+            match known.hold_all(cargo.iter().map(Cargo::writer), version)? {
+                Ok(snapshots) => {
+                    let is_new = !std::mem::replace(&mut subscription.is_told, true);
+                    around.jobs.push((to, Job { subscription: number, version, cargo, snapshots, is_new }));
+                }
+                Err(writer) => around.send(to, lost(writer)),
+            }
+        }
+        Ok(())
+    }
+
+    /// A fragment waits no more.
+    pub(crate) fn unsubscribe(&mut self, from: Node, subscription: u64) {
+        self.all.remove(&(from, subscription));
+    }
+
+    /// A node may have missed what it was sent. It asks again for what it waits for, perhaps before this is known here.
+    pub(crate) fn tell_again(&mut self, node: Node) {
+        let of_node = self.all.iter_mut().filter(|((from, _), _)| *from == node);
+        of_node.for_each(|(_, one)| one.is_told = false);
+    }
+
+    /// A node does not live any more.
+    pub(crate) fn forget(&mut self, node: Node) {
+        self.all.retain(|(from, _), _| *from != node);
+    }
+}
+
+/// What is sent of a subscription's writers.
+fn cargo_of(subscription: &mut Subscription, known: &Known) -> Option<Arc<Vec<Cargo>>> {
+    if let Some((writers, cargo)) = &subscription.planned
+        && *writers == subscription.writers
+    {
+        return Some(cargo.clone());
+    }
+    let ways = sending::plan(&subscription.fragment, &known.origins(&subscription.writers)?).ok()?;
+    let cargo = Arc::new(ways.into_iter().map(Cargo::new).collect::<Vec<_>>());
+    subscription.planned = Some((subscription.writers.clone(), cargo.clone()));
+    subscription.is_told = false;
+    Some(cargo)
+}

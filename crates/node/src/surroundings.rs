@@ -1,0 +1,40 @@
+//! What an object needs of its node.
+
+use crate::cluster::Cluster;
+use crate::filling::Filling;
+use crate::network::Network;
+use crate::sending::{Job, Way};
+use std::sync::Arc;
+use stillframe::Snapshot;
+use stillframe_object::runtime::Reply;
+use stillframe_roster::writer::Node;
+use stillframe_wire::Message;
+
+/// The node, its network, and what is to be done once no lock is held.
+pub(crate) struct Surroundings<'a> {
+    pub(crate) node: Node,
+    pub(crate) cluster: &'a dyn Cluster,
+    pub(crate) network: &'a dyn Network,
+    /// Versions to send, by threads that need no lock.
+    pub(crate) jobs: &'a mut Vec<(Node, Job)>,
+    /// Elements of this node to put into its own fragments, by the same.
+    pub(crate) own: &'a mut Vec<OwnJob>,
+    /// What to tell readers of this node.
+    pub(crate) replies: &'a mut Vec<(u64, Reply)>,
+}
+
+/// Elements of this node's writers for a fragment of this node.
+#[derive(Debug)]
+pub(crate) struct OwnJob {
+    pub(crate) reader: u64,
+    pub(crate) filling: Arc<Filling>,
+    pub(crate) ways: Vec<Way>,
+    /// Of each way.
+    pub(crate) snapshots: Vec<Snapshot>,
+}
+
+impl Surroundings<'_> {
+    pub(crate) fn send(&self, to: Node, message: Message) {
+        self.network.send(to, message);
+    }
+}
