@@ -1,5 +1,7 @@
 """Objects whose writers and readers are on several nodes."""
 
+import json
+
 from puppet import value
 
 ROWS, COLUMNS = 240, 500
@@ -18,6 +20,10 @@ def test_what_two_nodes_write_a_third_one_reads(job):
         assert elsewhere.answer() == beside.answer() == ROWS * COLUMNS
     got = job.nodes[2].run([job.runtimes.still, "get", "heat", "grid[239, 499]"]).stdout
     assert got.split()[-1] == str(value(5, ROWS * COLUMNS - 1))
+    nodes = json.loads(job.nodes[2].run([job.runtimes.still, "ls", "--json"]).stdout)["nodes"]
+    assert [node["name"] for node in nodes] == ["node1", "node2", "node3"], nodes
+    came = [node["received_bytes"] for node in nodes if node["is_connected"]]
+    assert len(came) == 2 and sum(came) > 5 * 8 * ROWS * COLUMNS, nodes
 
 
 def test_readers_have_their_own_layouts_whatever_those_of_writers_are(job):

@@ -14,6 +14,9 @@ pub trait Cluster: Send + Sync + Debug {
     /// What a node is called.
     fn host(&self, node: Node) -> String;
 
+    /// Where its runtime listens.
+    fn address(&self, node: Node) -> String;
+
     /// The home of an object and its term; `None` while nobody is.
     fn home(&self, object: ObjectId) -> Option<(Node, Revision)>;
 

@@ -3,14 +3,14 @@
 use crate::cluster::Cluster;
 use crate::error::Result;
 use crate::filling::Filling;
-use crate::network::Network;
+use crate::network::{Network, Traffic};
 use crate::sending::Job;
 use crate::surroundings::{OwnJob, Surroundings};
 use crate::watched::Watched;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use stillframe_kernel::exits::Exits;
-use stillframe_object::runtime::{Reply, Request};
+use stillframe_object::runtime::{NodeSummary, Reply, Request};
 use stillframe_object::{Description, Objects};
 use stillframe_roster::writer::{Node, Version};
 use stillframe_wire::roster::{Ask, Layouts, ObjectDecision, ObjectReport};
@@ -273,7 +273,20 @@ impl Desk {
                 self.want(client, version)?;
                 Ok(None)
             }
+            Request::Nodes => Ok(Some(Reply::Nodes(self.nodes()))),
         }
+    }
+
+    fn nodes(&self) -> Vec<NodeSummary> {
+        let summary = |node: Node| {
+            let Traffic { is_connected, sent_bytes, received_bytes } = self.network.traffic(node);
+            let (name, address) = (self.cluster.host(node), self.cluster.address(node));
+            let (number, is_own) = (node.0, node == self.node);
+            NodeSummary { number, name, address, is_own, is_connected, sent_bytes, received_bytes }
+        };
+        let mut nodes: Vec<NodeSummary> = self.cluster.nodes().into_iter().map(summary).collect();
+        nodes.sort_by_key(|node| node.number);
+        nodes
     }
 
     fn create(&mut self, name: &str, description: &Description) -> Result<Description> {

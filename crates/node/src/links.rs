@@ -4,7 +4,7 @@
 //! versions, so that nobody waits for a version before he learns that there is one. What comes, comes on those that others make.
 
 use crate::error::{Error, Result};
-use crate::network::{Incoming, Network, Outgoing, Transmission};
+use crate::network::{Incoming, Network, Outgoing, Traffic, Transmission};
 use crate::runtime::Runtime;
 use std::collections::{BTreeMap, VecDeque};
 use std::io;
@@ -48,6 +48,8 @@ struct Peer {
     versions: Channel<Box<dyn Transmission>>,
     /// Why it did not want this node, as was said on standard error.
     said: Mutex<String>,
+    sent_bytes: AtomicU64,
+    received_bytes: AtomicU64,
 }
 
 /// Why there is no connection.
@@ -192,7 +194,15 @@ impl Links {
             return Ok(());
         }
         let (messages, versions) = (Channel::new(), Channel::new());
-        let peer = Arc::new(Peer { node, address: address.into(), messages, versions, said: Mutex::default() });
+        let peer = Arc::new(Peer {
+            node,
+            address: address.into(),
+            messages,
+            versions,
+            said: Mutex::default(),
+            sent_bytes: AtomicU64::new(0),
+            received_bytes: AtomicU64::new(0),
+        });
         self.peers().insert(node, peer.clone());
         let (links, of) = (self.clone(), peer.clone());
         self.spawn("messages", move || links.send_all(&of, &of.messages, send_messages))?;
@@ -222,7 +232,12 @@ impl Links {
         cuts.for_each(|cut| cut.cut());
     }
 
-    fn send_all<T>(&self, peer: &Peer, channel: &Channel<T>, send: impl Fn(&Sender, VecDeque<T>) -> io::Result<()>) {
+    fn send_all<T>(
+        &self,
+        peer: &Peer,
+        channel: &Channel<T>,
+        send: impl Fn(&mut Out<'_>, VecDeque<T>) -> io::Result<()>,
+    ) {
         let mut pause = PAUSES[0];
         loop {
             match self.connect(peer) {
@@ -232,8 +247,9 @@ impl Links {
                     if let Some(runtime) = self.runtime() {
                         runtime.connected(peer.node);
                     }
+                    let mut out = Out { sender: &sender, sent_bytes: &peer.sent_bytes, body: Vec::new() };
                     while let Some(all) = channel.take() {
-                        if send(&sender, all).is_err() {
+                        if send(&mut out, all).is_err() {
                             break;
                         }
                     }
@@ -300,6 +316,10 @@ impl Links {
                 Err(fault) if fault.is_unknown_kind() => continue,
                 Err(_) => return,
             };
+            if let Some(peer) = self.peers().get(&from) {
+                let bytes = frame.body().len() as u64 + frame.bulk_bytes();
+                peer.received_bytes.fetch_add(bytes, Ordering::Relaxed);
+            }
             let Some(runtime) = self.runtime() else { return };
             runtime.receive(from, message, &mut InFrame(&mut frame));
         }
@@ -341,31 +361,37 @@ fn send_alone(sender: &Sender, message: Message) -> stillframe_link::Result<()> 
     sender.send(kind.0, &body, Source::Nothing, LIMIT)
 }
 
-fn send_messages(sender: &Sender, messages: VecDeque<Message>) -> io::Result<()> {
-    let mut body = Vec::new();
+fn send_messages(out: &mut Out<'_>, messages: VecDeque<Message>) -> io::Result<()> {
     for message in messages {
-        body.clear();
-        let kind = message.encode(&mut body);
-        sender.queue(kind.0, &body, LIMIT).map_err(io::Error::other)?;
+        let kind = out.encode(&message, 0);
+        out.sender.queue(kind.0, &out.body, LIMIT).map_err(io::Error::other)?;
     }
-    sender.flush(LIMIT).map_err(io::Error::other)
+    out.sender.flush(LIMIT).map_err(io::Error::other)
 }
 
-fn send_versions(sender: &Sender, versions: VecDeque<Box<dyn Transmission>>) -> io::Result<()> {
-    let mut out = Out { sender, body: Vec::new() };
-    versions.into_iter().try_for_each(|version| version.run(&mut out))
+fn send_versions(out: &mut Out<'_>, versions: VecDeque<Box<dyn Transmission>>) -> io::Result<()> {
+    versions.into_iter().try_for_each(|version| version.run(out))
 }
 
-/// A connection on which a version goes.
+/// A connection, how much went to the other side, and memory for one message.
 struct Out<'a> {
     sender: &'a Sender,
+    sent_bytes: &'a AtomicU64,
     body: Vec<u8>,
+}
+
+impl Out<'_> {
+    fn encode(&mut self, message: &Message, bulk_bytes: usize) -> Kind {
+        self.body.clear();
+        let kind = message.encode(&mut self.body);
+        self.sent_bytes.fetch_add((self.body.len() + bulk_bytes) as u64, Ordering::Relaxed);
+        kind
+    }
 }
 
 impl Outgoing for Out<'_> {
     fn send(&mut self, message: Message, bulk: &[u8]) -> io::Result<()> {
-        self.body.clear();
-        let kind = message.encode(&mut self.body);
+        let kind = self.encode(&message, bulk.len());
         let source = if bulk.is_empty() { Source::Nothing } else { Source::Bytes(bulk) };
         self.sender.send(kind.0, &self.body, source, LIMIT).map_err(io::Error::other)
     }
@@ -383,6 +409,16 @@ impl Network for Links {
         let peer = self.peers().get(&to).cloned();
         if let Some(peer) = peer {
             peer.versions.push(version);
+        }
+    }
+
+    fn traffic(&self, node: Node) -> Traffic {
+        let peers = self.peers();
+        let Some(peer) = peers.get(&node) else { return Traffic::default() };
+        Traffic {
+            is_connected: peer.messages.waiting().cut.is_some(),
+            sent_bytes: peer.sent_bytes.load(Ordering::Relaxed),
+            received_bytes: peer.received_bytes.load(Ordering::Relaxed),
         }
     }
 }

@@ -35,6 +35,11 @@ impl Cluster for EtcdCluster {
         found.map_or_else(|| format!("node {}", node.0), |(_, info)| info.name)
     }
 
+    fn address(&self, node: Node) -> String {
+        let nodes = self.cluster.nodes();
+        nodes.into_iter().find(|(other, _)| *other == node).map_or_else(String::new, |(_, info)| info.address)
+    }
+
     fn home(&self, object: ObjectId) -> Option<(Node, Revision)> {
         let shard = shard_of(object.0);
         let home = self.cluster.home(shard)?;

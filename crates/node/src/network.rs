@@ -16,6 +16,20 @@ pub trait Network: Send + Sync + Debug {
 
     /// Lets a version be sent when those before it were, without waiting for that.
     fn transmit(&self, to: Node, version: Box<dyn Transmission>);
+
+    /// What went between this node and another one.
+    fn traffic(&self, node: Node) -> Traffic;
+}
+
+/// What went between two nodes since this one's runtime was started.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Traffic {
+    /// Whether there is a connection to the other.
+    pub is_connected: bool,
+    /// Bytes that were sent to it.
+    pub sent_bytes: u64,
+    /// Bytes that came from it.
+    pub received_bytes: u64,
 }
 
 /// A version on its way: it is read as fast as it can be sent, so that nothing of it waits in memory.

@@ -3,6 +3,7 @@
 mod common;
 
 use common::watchdog;
+use std::collections::BTreeSet;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -189,7 +190,24 @@ fn nodes_find_each_other_by_the_directory_of_the_certificate() {
     writer.publish(1).unwrap();
     for name in names {
         assert_eq!(place.objects(name).wait("u", LONG).unwrap().wait_newer(0, LONG).unwrap(), 1);
+        let begin = Instant::now();
+        let nodes = loop {
+            let nodes = place.objects(name).nodes().unwrap().unwrap();
+            let called: BTreeSet<&str> = nodes.iter().map(|node| node.name.as_str()).collect();
+            if called == names.into() {
+                break nodes;
+            }
+            assert!(begin.elapsed() < LONG, "{nodes:?}");
+            std::thread::sleep(Duration::from_millis(5));
+        };
+        assert!(nodes.iter().all(|node| node.is_own == (node.name == name)), "{nodes:?}");
     }
+    let mut all_of_it = place.objects("b").wait("u", LONG).unwrap().read("{ var v = u }").attach().unwrap();
+    all_of_it.reattach(1, LONG).unwrap();
+    let nodes = place.objects("b").nodes().unwrap().unwrap();
+    let writers = nodes.iter().find(|node| node.name == "a").unwrap();
+    assert!(writers.is_connected && writers.received_bytes >= 32 && writers.sent_bytes > 0, "{writers:?}");
+    drop(all_of_it);
     // Those that leave are no nodes any more, and the next one finds nobody's names.
     drop(writer);
     all.sort_by_key(|one| one.names_process().is_some());

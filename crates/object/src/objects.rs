@@ -11,6 +11,7 @@ use crate::names::Names;
 use crate::names::directory::DirectoryNames;
 use crate::names::node::NodeNames;
 use crate::object::Object;
+use crate::runtime::{self, NodeSummary};
 use crate::shared::{COMPLETE, Shared, Site};
 use drepl::Schema;
 use std::collections::BTreeMap;
@@ -207,6 +208,14 @@ impl Objects {
         let (trust, interrupt) = (None, Interrupt::default());
         let (dir, mode, is_runtime) = (inspect::root(), 0o700, false);
         ObjectsOptions { dir, mode, trust, interrupt, arena_bytes, arena_fragments, is_runtime }
+    }
+
+    /// The nodes that have these objects together; `None` where they are one machine's, or its runtime does not run.
+    ///
+    /// # Errors
+    /// [`Error::NoRuntime`] if it runs and does not answer.
+    pub fn nodes(&self) -> Result<Option<Vec<NodeSummary>>> {
+        runtime::nodes(&self.site.directory)
     }
 
     /// Opens the objects of the default directory.

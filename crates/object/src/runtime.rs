@@ -57,6 +57,27 @@ pub enum Request {
     },
     /// Fill the fragment of this connection with a version, as soon as its elements are there.
     Version(u64),
+    /// Say which nodes there are.
+    Nodes,
+}
+
+/// A node, as the runtime of this one knows it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct NodeSummary {
+    /// Its number.
+    pub number: u32,
+    /// What it is called.
+    pub name: String,
+    /// Where its runtime listens.
+    pub address: String,
+    /// Whether it is this one.
+    pub is_own: bool,
+    /// Whether this node's runtime has a connection to it.
+    pub is_connected: bool,
+    /// Bytes that were sent to it since this node's runtime was started.
+    pub sent_bytes: u64,
+    /// Bytes that came from it.
+    pub received_bytes: u64,
 }
 
 /// What the runtime answers.
@@ -67,6 +88,8 @@ pub enum Reply {
     Created(Description),
     /// Whether it was there.
     Removed(bool),
+    /// All nodes, by their numbers.
+    Nodes(Vec<NodeSummary>),
     /// The region, within the arena of objects, in which the fragment's versions are published.
     Reading(String),
     /// A version cannot be had.
@@ -98,6 +121,18 @@ pub(crate) fn is_running(directory: &Directory) -> Result<bool> {
 /// Whether this node has a runtime, or had one that may be started again.
 pub(crate) fn is_expected(directory: &Directory) -> Result<bool> {
     Ok(directory.objects.open(LOCK, Access::Read)?.is_some())
+}
+
+/// The nodes of which this one is one; nothing if it has no runtime.
+pub(crate) fn nodes(directory: &Directory) -> Result<Option<Vec<NodeSummary>>> {
+    if !is_running(directory)? {
+        return Ok(None);
+    }
+    let mut connection = Connection::open(directory)?;
+    match connection.ask(&Request::Nodes)? {
+        Reply::Nodes(nodes) => Ok(Some(nodes)),
+        other => Err(connection.failed(format!("it answered {other:?}"))),
+    }
 }
 
 /// A connection to the runtime.

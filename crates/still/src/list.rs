@@ -48,6 +48,9 @@ object is live when all who write it live, partial when some died, dead when non
 when nobody attached a fragment. Whom the next version waits for is told below. The fragments of
 objects, regions called objects/NAME/NUMBER, are listed with --all.
 
+Where a runtime (`still node`) runs, the nodes of its job follow: whether it has a connection to each,
+and how much went to it and came from it since the runtime was started.
+
 With --json: {\"dir\", \"regions\": [{\"name\", \"path\", \"state\", \"reason\", \"newest\", \"versions\",
 \"published_ns\", \"created_ns\", \"rate_hz\", \"memory_bytes\", \"plane_bytes\", \"working_bytes\",
 \"bound_bytes\", \"producer_pid\", \"tracker\", \"keep\", \"published\", \"skipped\", \"rank\",
@@ -57,8 +60,9 @@ With --json: {\"dir\", \"regions\": [{\"name\", \"path\", \"state\", \"reason\",
 \"objects\": [{\"name\", \"state\", \"variables\": [{\"name\", \"type\", \"extents\", \"bytes\"}], \"bytes\",
 \"initial\", \"newest\", \"versions\": [], \"published_ns\", \"memory_bytes\", \"writers_alive\",
 \"writers_died\", \"writers_left\", \"next\": {\"version\", \"waiting\": [{\"number\", \"died\",
-\"elements\"}]}}], \"faults\": [{\"name\", \"error\"}]}; faults are of objects that cannot be read, and
-what is not known is null. A producer that waits or skips is \"live\"; since when it waits, when it
+\"elements\"}]}}], \"faults\": [{\"name\", \"error\"}], \"nodes\": [{\"number\", \"name\", \"address\",
+\"is_own\", \"is_connected\", \"sent_bytes\", \"received_bytes\"}]}; faults are of objects that cannot be
+read, and what is not known is null. A producer that waits or skips is \"live\"; since when it waits, when it
 left out the first version since the newest, how many by now, and who holds older ones is told
 beside that. The ranks of groups are among the regions too; the state of a group is \"partial\" when
 some ranks live and some do not.
@@ -111,7 +115,7 @@ pub fn run(context: &mut Context, args: &Args) -> Verdict {
         let faults = listing.faults.iter().map(|(name, error)| serde_json::json!({ "name": name, "error": error }));
         context.write_json(&serde_json::json!({
             "dir": context.dir, "regions": regions, "groups": groups, "objects": listing.objects,
-            "faults": faults.collect::<Vec<_>>(),
+            "faults": faults.collect::<Vec<_>>(), "nodes": listing.nodes,
         }))?;
         return Ok(FINE);
     }

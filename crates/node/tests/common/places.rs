@@ -8,7 +8,7 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 use stillframe_node::Runtime;
 use stillframe_node::cluster::Cluster;
-use stillframe_node::network::{Network, Outgoing, Transmission};
+use stillframe_node::network::{Network, Outgoing, Traffic, Transmission};
 use stillframe_object::{Description, Names, Objects, Result};
 use stillframe_roster::writer::{Node, Revision};
 use stillframe_wire::{Message, ObjectId};
@@ -37,6 +37,10 @@ impl Network for Wire {
 
     fn transmit(&self, to: Node, version: Box<dyn Transmission>) {
         version.run(&mut Letters { wire: self, to }).unwrap();
+    }
+
+    fn traffic(&self, _: Node) -> Traffic {
+        Traffic::default()
     }
 }
 
@@ -113,6 +117,10 @@ impl Cluster for Fixed {
 
     fn host(&self, node: Node) -> String {
         format!("n{}", node.0)
+    }
+
+    fn address(&self, _: Node) -> String {
+        String::new()
     }
 
     fn home(&self, object: ObjectId) -> Option<(Node, Revision)> {

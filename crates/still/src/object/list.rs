@@ -8,6 +8,7 @@ use crate::units;
 use std::collections::{HashMap, HashSet};
 use std::io::Write;
 use stillframe::inspect::RegionInfo;
+use stillframe_object::runtime::NodeSummary;
 
 /// The objects of a directory, and what could not be looked at.
 #[derive(Default)]
@@ -15,6 +16,8 @@ pub struct Listing {
     pub objects: Vec<Summary>,
     /// Why objects cannot be looked at: the name of one, or none for all of them.
     pub faults: Vec<(Option<String>, String)>,
+    /// The nodes of which this one is one, if its runtime runs.
+    pub nodes: Vec<NodeSummary>,
     names: HashSet<String>,
 }
 
@@ -34,6 +37,10 @@ impl Listing {
                 return listing;
             }
         };
+        match objects.nodes() {
+            Ok(nodes) => listing.nodes = nodes.unwrap_or_default(),
+            Err(error) => listing.faults.push((None, error.to_string())),
+        }
         let known: HashMap<&str, &RegionInfo> = regions.iter().map(|info| (info.name.as_str(), info)).collect();
         for name in &names {
             let summary = objects.object_named(name).map_err(Failure::from);
@@ -50,7 +57,7 @@ impl Listing {
 
     /// Whether there is nothing to tell.
     pub fn is_empty(&self) -> bool {
-        self.objects.is_empty() && self.faults.is_empty()
+        self.objects.is_empty() && self.faults.is_empty() && self.nodes.is_empty()
     }
 
     /// Whether a region is a fragment of one of these.
@@ -83,8 +90,43 @@ impl Listing {
             let name = name.as_deref().map_or("objects".into(), sanitize);
             writeln!(out, "{name}: {}", sanitize(&fault.replace('\n', " ")))?;
         }
+        if !self.nodes.is_empty() {
+            if !self.objects.is_empty() || !self.faults.is_empty() {
+                writeln!(out)?;
+            }
+            write_nodes(&self.nodes, out)?;
+        }
         Ok(())
     }
+}
+
+fn write_nodes(nodes: &[NodeSummary], out: &mut dyn Write) -> Result<(), Failure> {
+    let mut table = Table::new(&[
+        ("NODE", Align::Right),
+        ("NAME", Align::Left),
+        ("ADDRESS", Align::Left),
+        ("STATE", Align::Left),
+        ("SENT", Align::Right),
+        ("RECEIVED", Align::Right),
+    ]);
+    for node in nodes {
+        let bytes = |bytes: u64| if node.is_own { "-".into() } else { units::format_bytes(bytes) };
+        let state = match (node.is_own, node.is_connected) {
+            (true, _) => "this one",
+            (false, true) => "connected",
+            (false, false) => "apart",
+        };
+        let (name, address) = (sanitize(&node.name), sanitize(&node.address));
+        table.push(vec![
+            node.number.to_string(),
+            name,
+            address,
+            state.into(),
+            bytes(node.sent_bytes),
+            bytes(node.received_bytes),
+        ]);
+    }
+    Ok(table.write(out)?)
 }
 
 /// `version 7 is complete; 8 waits for rank 3 (process 4711)`.
