@@ -252,14 +252,6 @@ impl Desk {
 
     fn try_ask(&mut self, client: u64, request: Request) -> Result<Option<Reply>> {
         match request {
-            Request::Create { name, description } => {
-                self.create(&name, &description).map(|made| Some(Reply::Created(made)))
-            }
-            Request::Remove { name, id } => {
-                let removed = self.cluster.names().remove(&name, id)?;
-                self.watched.remove(&ObjectId(id));
-                Ok(Some(Reply::Removed(removed)))
-            }
             Request::Read { name, id, text, bindings } => {
                 let found = self.watch(&name)?;
                 if found != ObjectId(id) {
@@ -274,7 +266,14 @@ impl Desk {
                 Ok(None)
             }
             Request::Nodes => Ok(Some(Reply::Nodes(self.nodes()))),
+            // These need no desk.
+            Request::Create { .. } | Request::Remove { .. } => Ok(None),
         }
+    }
+
+    /// An object was removed.
+    pub(crate) fn forget(&mut self, id: ObjectId) {
+        self.watched.remove(&id);
     }
 
     fn nodes(&self) -> Vec<NodeSummary> {
@@ -287,12 +286,6 @@ impl Desk {
         let mut nodes: Vec<NodeSummary> = self.cluster.nodes().into_iter().map(summary).collect();
         nodes.sort_by_key(|node| node.number);
         nodes
-    }
-
-    fn create(&mut self, name: &str, description: &Description) -> Result<Description> {
-        let there = self.cluster.names().put(name, description)?;
-        self.objects.names().put(name, &there)?;
-        Ok(there)
     }
 
     fn want(&mut self, client: u64, version: Version) -> Result<()> {

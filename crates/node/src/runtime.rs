@@ -11,6 +11,7 @@ use crate::watched::Watched;
 use drepl::executor::Executor;
 use std::collections::BTreeMap;
 use std::fs::File;
+use std::num::NonZeroU64;
 use std::os::unix::net::UnixListener;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -20,7 +21,7 @@ use std::thread::{self, JoinHandle};
 use std::time::Duration;
 use stillframe_kernel::exits::Exits;
 use stillframe_kernel::lock::{self, Kind};
-use stillframe_object::runtime::{LOCK, SOCKET};
+use stillframe_object::runtime::{LOCK, Reply, Request, SOCKET};
 use stillframe_object::{Description, Objects};
 use stillframe_roster::writer::{Node, Version};
 use stillframe_wire::data::{Piece, Sent, SourceShare, Sources};
@@ -48,6 +49,7 @@ type Shares = BTreeMap<(Node, u64), Arc<Vec<SourceShare>>>;
 struct Inner {
     desk: Mutex<Desk>,
     objects: Objects,
+    cluster: Arc<dyn Cluster>,
     clients: Clients,
     network: Arc<dyn Network>,
     movers: Mutex<Option<Sender<Vec<OwnJob>>>>,
@@ -89,11 +91,12 @@ impl Runtime {
         let listener = socket::listen(&socket)?;
         let (movers, todo) = channel();
         let exits = Arc::new(Exits::new()?);
-        let mut desk = Desk::new(node, objects.clone(), cluster, network.clone(), exits.clone());
+        let mut desk = Desk::new(node, objects.clone(), cluster.clone(), network.clone(), exits.clone());
         desk.begin()?;
         let inner = Arc::new(Inner {
             desk: Mutex::new(desk),
             objects,
+            cluster,
             clients: Clients::default(),
             network,
             movers: Mutex::new(Some(movers)),
@@ -268,12 +271,7 @@ impl Inner {
             let inner = self.clone();
             let named = thread::Builder::new().name("stillframe-program".into()).stack_size(256 << 10);
             let spawned = named.spawn(move || {
-                let ask = |request| {
-                    let mut desk = inner.desk();
-                    let reply = desk.ask(client, request);
-                    inner.carry_out(desk);
-                    reply
-                };
+                let ask = |request| inner.ask(client, request);
                 socket::serve(stream, ask, |reply| inner.clients.reply(client, reply));
                 inner.clients.remove(client);
                 inner.shares().retain(|(_, subscription), _| *subscription != client);
@@ -288,6 +286,33 @@ impl Inner {
                 Err(_) => self.clients.remove(client),
             }
         }
+    }
+
+    /// What a program of this node asks; the reply, unless it comes later.
+    fn ask(&self, client: u64, request: Request) -> Option<Reply> {
+        match request {
+            // Nobody else waits meanwhile for who keeps the names.
+            Request::Create { name, description } => Some(reply(self.create(&name, &description).map(Reply::Created))),
+            Request::Remove { name, id } => Some(reply(self.remove(&name, id).map(Reply::Removed))),
+            request => {
+                let mut desk = self.desk();
+                let reply = desk.ask(client, request);
+                self.carry_out(desk);
+                reply
+            }
+        }
+    }
+
+    fn create(&self, name: &str, description: &Description) -> stillframe_object::Result<Description> {
+        let there = self.cluster.names().put(name, description)?;
+        self.objects.names().put(name, &there)?;
+        Ok(there)
+    }
+
+    fn remove(&self, name: &str, id: NonZeroU64) -> stillframe_object::Result<bool> {
+        let removed = self.cluster.names().remove(name, id)?;
+        self.change(|desk| desk.forget(ObjectId(id)));
+        Ok(removed)
     }
 
     fn move_bytes(&self, todo: &Receiver<Vec<OwnJob>>) {
@@ -342,4 +367,8 @@ impl Inner {
         let filling = self.desk().filling(subscription, version)?;
         Some((filling, shares))
     }
+}
+
+fn reply(done: stillframe_object::Result<Reply>) -> Reply {
+    done.unwrap_or_else(|error| Reply::Failed(error.to_string()))
 }
