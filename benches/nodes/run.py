@@ -13,6 +13,7 @@ import statistics
 import subprocess
 import sys
 import tempfile
+import time
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
@@ -121,7 +122,42 @@ def transforms(arguments, report):
         report.append({"row": "transform", "layout": layout, "mib": mib, "of_slower": slower, "of_loop": then})
 
 
-ROWS = {"contiguous": contiguous, "transforms": transforms}
+def processor_seconds(process):
+    fields = Path(f"/proc/{process}/stat").read_text().rsplit(")", 1)[1].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+def beside(arguments, report):
+    """What a runtime costs who publishes beside it, and what it takes itself while nothing happens."""
+    own = BUILT / "nodes-bench"
+    print("\na publish beside a runtime, and without one\n")
+    print("| fragment | beside µs | without µs | ratio |")
+    print("|---" * 4 + "|")
+    with tempfile.TemporaryDirectory() as place, Nodes(2, shm_bytes=8 << 30) as nodes:
+        runtimes = start_runtimes(nodes, Path(place) / "certificate", False)
+        for kib in (4, 64, 1024):
+            roles = [Role(nodes[0], own, "publish", f"{where}", kib) for where in (REGIONS, f"/dev/shm/alone-{kib}")]
+            rows = [[int(role.ask()) for role in roles] for _ in range(arguments.turns + SETTLING)][SETTLING:]
+            with_runtime, without = zip(*rows)
+            us = lambda times: f"{statistics.median(times) / 1e3:.1f}"
+            ratios = ratio(with_runtime, without)
+            print(f"| {kib} KiB | {us(with_runtime)} | {us(without)} | {show(ratios)} |", flush=True)
+            report.append({"row": "beside", "kib": kib, "ratios": ratios})
+            for role in roles:
+                role.end()
+            nodes[0].run([BUILT / "still", "--dir", REGIONS, "rm", "published"])
+        process = runtimes[1].process.inner
+        before = processor_seconds(process)
+        time.sleep(20)
+        share = (processor_seconds(process) - before) / 20
+        print(f"\nan idle runtime takes {100 * share:.3f} % of a processor")
+        report.append({"row": "idle", "share": share})
+        for runtime in reversed(runtimes):
+            runtime.process.terminate()
+            runtime.process.wait(60)
+
+
+ROWS = {"contiguous": contiguous, "transforms": transforms, "beside": beside}
 
 
 def main():

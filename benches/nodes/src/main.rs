@@ -84,6 +84,8 @@ enum Role {
     Write { dir: PathBuf, layout: Layout, mib: usize },
     /// Reads the version whose number is on a line, and prints the nanoseconds that takes
     Read { dir: PathBuf, layout: Layout, mib: usize },
+    /// Publishes 100 versions for each line, and prints the nanoseconds that one takes in the median
+    Publish { dir: PathBuf, kib: usize },
     /// Packs as often as there are lines, and prints the nanoseconds of packing and of a plain loop
     Pack { layout: Layout, mib: usize },
 }
@@ -92,6 +94,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     match Role::parse() {
         Role::Write { dir, layout, mib } => write(dir, layout, mib),
         Role::Read { dir, layout, mib } => read(dir, layout, mib),
+        Role::Publish { dir, kib } => publish(dir, kib),
         Role::Pack { layout, mib } => pack(layout, mib),
     }
 }
@@ -143,6 +146,28 @@ fn read(dir: PathBuf, layout: Layout, mib: usize) -> Result<(), Box<dyn Error>> 
             assert!(number == value(version, at), "version {version}, number {at}: {number}");
         }
         say(took.as_nanos())?;
+    }
+    Ok(())
+}
+
+fn publish(dir: PathBuf, kib: usize) -> Result<(), Box<dyn Error>> {
+    let objects = Objects::options().dir(dir).open()?;
+    let object = objects.create("published", "var u [n] float64").bind("n", 128 * kib as i64).create()?;
+    let mut fragment = object.write(WRITTEN).attach()?;
+    let mut version = 0;
+    say("ready")?;
+    for line in std::io::stdin().lock().lines() {
+        line?;
+        let mut took = Vec::new();
+        for _ in 0..100 {
+            version += 1;
+            fragment.bytes_mut()?.fill(version as u8);
+            let begin = Instant::now();
+            fragment.publish(version)?;
+            took.push(begin.elapsed().as_nanos());
+        }
+        took.sort_unstable();
+        say(took[took.len() / 2])?;
     }
     Ok(())
 }
