@@ -10,6 +10,7 @@ use crate::watched::Watched;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use stillframe_kernel::exits::Exits;
+use stillframe_object::hints::bit_of;
 use stillframe_object::runtime::{NodeSummary, Reply, Request};
 use stillframe_object::{Description, Objects};
 use stillframe_roster::writer::{Node, Version};
@@ -32,6 +33,8 @@ pub(crate) struct Desk {
     cluster: Arc<dyn Cluster>,
     network: Arc<dyn Network>,
     watched: BTreeMap<ObjectId, Watched>,
+    /// All names of this node by their bits among the hints, and the object of each that is watched.
+    names: BTreeMap<usize, BTreeMap<String, Option<ObjectId>>>,
     /// Whose fragments the connections of this node's programs are.
     readers: BTreeMap<u64, ObjectId>,
     /// What the fragments of other nodes that this one sends versions to belong to.
@@ -52,9 +55,10 @@ impl Desk {
         network: Arc<dyn Network>,
         exits: Arc<Exits>,
     ) -> Desk {
-        let (watched, readers, silent, todo) = (BTreeMap::new(), BTreeMap::new(), BTreeSet::new(), Todo::default());
+        let (watched, names, readers) = (BTreeMap::new(), BTreeMap::new(), BTreeMap::new());
+        let (silent, todo) = (BTreeSet::new(), Todo::default());
         let (subscriptions, said) = (BTreeMap::new(), BTreeMap::new());
-        Desk { node, objects, cluster, network, watched, readers, subscriptions, exits, silent, said, todo }
+        Desk { node, objects, cluster, network, watched, names, readers, subscriptions, exits, silent, said, todo }
     }
 
     pub(crate) fn take_todo(&mut self) -> Todo {
@@ -92,6 +96,7 @@ impl Desk {
     /// Watches all objects that have names on this node.
     pub(crate) fn begin(&mut self) -> Result<()> {
         for name in self.objects.list()? {
+            self.note_name(&name);
             // One whose name or board is damaged hurts no other.
             if let Ok(id) = self.watch(&name) {
                 self.look(id);
@@ -101,24 +106,23 @@ impl Desk {
     }
 
     /// Looks at objects whose bits were set.
-    pub(crate) fn look_at(&mut self, bits: &[usize]) -> Result<()> {
-        let known = |desk: &Desk, bit: usize| {
-            let of_bit = desk.watched.values().filter(|one| one.bit() == bit);
-            of_bit.map(Watched::id).collect::<Vec<_>>()
-        };
-        if bits.iter().any(|bit| known(self, *bit).is_empty()) {
-            for name in self.objects.list()? {
-                if bits.contains(&stillframe_object::hints::bit_of(&name)) {
-                    let _ = self.watch(&name);
+    pub(crate) fn look_at(&mut self, bits: &[usize]) {
+        for bit in bits {
+            for (name, id) in self.names.get(bit).cloned().unwrap_or_default() {
+                if let Some(id) = id {
+                    self.look(id);
+                }
+                // It is new, or the one before was just found removed.
+                if id.is_none_or(|id| !self.watched.contains_key(&id)) {
+                    match self.watch(&name) {
+                        Ok(id) => self.look(id),
+                        Err(crate::Error::Object(stillframe_object::Error::NoObject { .. })) => self.forget_name(&name),
+                        // What is damaged now hurts no other.
+                        Err(_) => {}
+                    }
                 }
             }
         }
-        for bit in bits {
-            for id in known(self, *bit) {
-                self.look(id);
-            }
-        }
-        Ok(())
     }
 
     /// Looks at the objects that processes wrote which have ended.
@@ -151,10 +155,22 @@ impl Desk {
         let object = self.objects.object_named(name)?;
         let id = ObjectId(object.description().id);
         if !self.watched.contains_key(&id) {
-            self.watched.retain(|_, one| one.name() != name);
             self.watched.insert(id, Watched::new(&object, self.node));
         }
+        let former = self.note_name(name).replace(id).filter(|former| *former != id);
+        former.into_iter().for_each(|former| _ = self.watched.remove(&former));
         Ok(id)
+    }
+
+    /// Keeps a name in mind, and which object of that name is watched.
+    fn note_name(&mut self, name: &str) -> &mut Option<ObjectId> {
+        self.names.entry(bit_of(name)).or_default().entry(name.into()).or_default()
+    }
+
+    fn forget_name(&mut self, name: &str) {
+        if let Some(of_bit) = self.names.get_mut(&bit_of(name)) {
+            of_bit.remove(name);
+        }
     }
 
     /// Takes a message from another node. What belongs to an object that this node does not have is left.
@@ -228,8 +244,9 @@ impl Desk {
     }
 
     /// Somebody created an object, on any node.
-    pub(crate) fn note_created(&mut self, name: &str, description: &Description) -> Result<()> {
+    pub(crate) fn note_created(&mut self, name: &str, description: &Description) -> stillframe_object::Result<()> {
         self.objects.names().put(name, description)?;
+        self.note_name(name);
         Ok(())
     }
 
@@ -269,11 +286,6 @@ impl Desk {
             // These need no desk.
             Request::Create { .. } | Request::Remove { .. } => Ok(None),
         }
-    }
-
-    /// An object was removed.
-    pub(crate) fn forget(&mut self, id: ObjectId) {
-        self.watched.remove(&id);
     }
 
     fn nodes(&self) -> Vec<NodeSummary> {

@@ -238,8 +238,7 @@ impl Inner {
         while !self.has_ended() {
             let bits = self.objects.hints().take(Duration::MAX);
             if !bits.is_empty() {
-                // What cannot be listed now can be later.
-                self.change(|desk| _ = desk.look_at(&bits));
+                self.change(|desk| desk.look_at(&bits));
             }
         }
     }
@@ -305,14 +304,14 @@ impl Inner {
 
     fn create(&self, name: &str, description: &Description) -> stillframe_object::Result<Description> {
         let there = self.cluster.names().put(name, description)?;
-        self.objects.names().put(name, &there)?;
+        self.desk().note_created(name, &there)?;
         Ok(there)
     }
 
+    /// Who asks has locked the object's board, for which the desk may be waiting: what is to be done here is done when it is told that
+    /// the name is gone.
     fn remove(&self, name: &str, id: NonZeroU64) -> stillframe_object::Result<bool> {
-        let removed = self.cluster.names().remove(name, id)?;
-        self.change(|desk| desk.forget(ObjectId(id)));
-        Ok(removed)
+        self.cluster.names().remove(name, id)
     }
 
     fn move_bytes(&self, todo: &Receiver<Vec<OwnJob>>) {

@@ -70,10 +70,6 @@ impl Watched {
         self.known.relay.name()
     }
 
-    pub(crate) fn bit(&self) -> usize {
-        self.known.relay.bit()
-    }
-
     /// The processes of this node that write it and live.
     pub(crate) fn processes(&self) -> BTreeSet<u32> {
         let living = self.known.local.values().filter(|fragment| fragment.is_alive && fragment.left.is_none());

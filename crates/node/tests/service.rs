@@ -11,6 +11,7 @@ use stillframe_etcd::Child;
 use stillframe_link::{Connection, Options, Source, identity};
 use stillframe_node::{Error, Service, ServiceOptions};
 use stillframe_object::Objects;
+use stillframe_object::hints::bit_of;
 use stillframe_roster::writer::Node;
 use stillframe_segment::head::ABI;
 use stillframe_wire::hello::{Hello, Protocols, Refuse};
@@ -246,6 +247,52 @@ fn names_are_kept_again_when_their_etcd_was_killed() {
     own.publish(1).unwrap();
     assert_eq!(place.objects("a").wait("w", LONG).unwrap().wait_newer(0, LONG).unwrap(), 1);
     assert_eq!(place.objects("b").wait("u", LONG).unwrap().wait_newer(1, LONG).unwrap(), 2);
+}
+
+#[test]
+fn an_object_that_is_removed_can_be_created_anew() {
+    let _watchdog = watchdog(240);
+    let place = Place::new("anew");
+    let _first = place.start("a", &[], false);
+    let _second = place.start("b", &[], false);
+    let (here, there) = (place.objects("a"), place.objects("b"));
+    for round in 1..=20_i64 {
+        let object = here.create("u", "var u [n] int64").bind("n", 8 * round).create().unwrap();
+        let mut writer = object.write("{ var v = u }").attach().unwrap_or_else(|error| panic!("{round}: {error}"));
+        writer.variable_mut::<i64>("v").unwrap().fill(round);
+        writer.publish(1).unwrap();
+        let begin = Instant::now();
+        // Until the other node has heard of the new one, the name leads to the old one, or nowhere.
+        loop {
+            let read = || -> Result<Vec<i64>, stillframe_object::Error> {
+                let mut reader = there.wait("u", LONG)?.read("{ var v = u }").attach()?;
+                reader.reattach(1, Duration::from_secs(1))?;
+                Ok(reader.variable::<i64>("v")?.to_vec())
+            };
+            match read() {
+                Ok(numbers) if numbers == vec![round; 8 * round as usize] => break,
+                other => assert!(begin.elapsed() < LONG, "{round}: {other:?}"),
+            }
+        }
+        writer.detach().unwrap();
+        drop(object);
+        here.remove("u", false).unwrap();
+    }
+}
+
+#[test]
+fn objects_are_told_apart_whatever_they_are_called() {
+    let _watchdog = watchdog(120);
+    let place = Place::new("alike");
+    let _first = place.start("a", &[], false);
+    let here = place.objects("a");
+    let alike = (0..).map(|number| format!("u{number}")).filter(|name| bit_of(name) == bit_of("u"));
+    for name in std::iter::once("u".to_owned()).chain(alike.take(2)) {
+        let object = here.create(&name, "var u [8] int64").create().unwrap();
+        let mut writer = object.write("{ var v = u }").attach().unwrap_or_else(|error| panic!("{name}: {error}"));
+        writer.publish(1).unwrap();
+        assert_eq!(object.wait_newer(0, LONG).unwrap(), 1);
+    }
 }
 
 fn restart(place: &Path, service: &mut Option<Service>, options: ServiceOptions) -> Duration {

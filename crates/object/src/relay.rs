@@ -3,7 +3,6 @@
 
 use crate::board::{Attached, Entry};
 use crate::error::Result;
-use crate::hints;
 use crate::layout;
 use crate::member::{Members, Verdict};
 use crate::object::Object;
@@ -84,11 +83,6 @@ impl Relay {
     /// would let versions go that others still need.
     pub fn new(object: &Object) -> Relay {
         Relay { shared: object.shared().clone(), members: Members::default(), complete: None, readers: 0 }
-    }
-
-    /// Its bit among the [hints].
-    pub fn bit(&self) -> usize {
-        hints::bit_of(&self.shared.name)
     }
 
     /// The object's name.
