@@ -18,7 +18,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use stillframe_kernel::exits::Exits;
 use stillframe_kernel::lock::{self, Kind};
 use stillframe_object::runtime::{LOCK, Reply, Request, SOCKET};
@@ -29,6 +29,10 @@ use stillframe_wire::{Message, ObjectId};
 
 /// How often writers are looked at of whose end nobody tells, as they are of another namespace of processes.
 const LOOK: Duration = Duration::from_secs(1);
+
+/// Hints that come so soon after others are gathered, for so long.
+const SOON: Duration = Duration::from_micros(50);
+const GATHER: Duration = Duration::from_micros(100);
 
 /// How long to wait where a limit of the machine stands in the way.
 const AGAIN: Duration = Duration::from_millis(10);
@@ -236,9 +240,15 @@ impl Inner {
 
     fn follow_hints(&self) {
         while !self.has_ended() {
+            let begin = Instant::now();
             let bits = self.objects.hints().take(Duration::MAX);
+            let is_soon = begin.elapsed() < SOON;
             if !bits.is_empty() {
                 self.change(|desk| desk.look_at(&bits));
+                if is_soon {
+                    // Who publishes so fast finds this thread awake meanwhile, and has nobody to wake.
+                    thread::sleep(GATHER);
+                }
             }
         }
     }
