@@ -20,7 +20,7 @@ const LOOK: Duration = Duration::from_millis(500);
 ///
 /// One runtime runs on each node. All of a job have its certificate, and one place where names are kept.
 #[derive(Debug, Parser)]
-#[command(name = "still node", bin_name = "still node", version, after_help = EXAMPLES)]
+#[command(name = "still node", bin_name = "still node", version, max_term_width = 100, after_help = EXAMPLES)]
 struct Cli {
     #[command(subcommand)]
     command: Command,
@@ -28,16 +28,18 @@ struct Cli {
 
 const EXAMPLES: &str = "\
 Examples:
-  still node certificate heat-17 ~/heat-17   make the job's certificate, once, where all nodes can read it
+  still node certificate heat-17 ~/heat-17
+      makes the job's certificate, once, where all nodes can read it
   still node run --certificate ~/heat-17 --listen 10.0.0.1
-                                             on each node, with its own address
-  srun --ntasks-per-node=1 bash -c 'still node run --certificate ~/heat-17 --listen $(hostname -s)' &
-                                             the same in a job of Slurm
+      on each node, with its own address
+  srun --overlap --ntasks-per-node=1 bash -c \\
+      'exec still node run --certificate ~/heat-17 --listen $(hostname -s)' &
+      the same in a job of Slurm
 
-The node that is first starts an etcd for all, with its data in memory, and writes its address into
-the directory of the certificate, where the others find it. An etcd that runs anyway is named with
---names. docs/nodes.md has the whole of it: ports, certificates, containers, what to do when nodes do
-not find each other.";
+The node that is first starts an etcd for all, with its data in memory, and writes
+its address into the directory of the certificate, where the others find it. An etcd
+that runs anyway is named with --names. docs/nodes.md has the whole of it: ports,
+certificates, containers, what to do when nodes do not find each other.";
 
 #[derive(Debug, Subcommand)]
 enum Command {
