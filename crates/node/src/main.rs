@@ -7,11 +7,15 @@ use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use stillframe_etcd::Tls;
 use stillframe_kernel::priority;
 use stillframe_link::identity;
 use stillframe_node::{Service, ServiceOptions};
+use stillframe_object::Objects;
+
+/// How often it is looked whether nodes that are waited for are there.
+const PAUSE: Duration = Duration::from_millis(50);
 
 /// How often it is looked whether this node still is one of the job's.
 const LOOK: Duration = Duration::from_millis(500);
@@ -35,6 +39,8 @@ Examples:
   srun --overlap --ntasks-per-node=1 bash -c \\
       'exec still node run --certificate ~/heat-17 --listen $(hostname -s)' &
       the same in a job of Slurm
+  still node wait --nodes 4
+      returns when the runtime of this node knows 4 nodes and reaches them
 
 The node that is first starts an etcd for all, with its data in memory, and writes
 its address into the directory of the certificate, where the others find it. An etcd
@@ -44,6 +50,7 @@ certificates, containers, what to do when nodes do not find each other.";
 #[derive(Debug, Subcommand)]
 enum Command {
     Run(Run),
+    Wait(Wait),
     Certificate(Certificate),
 }
 
@@ -89,6 +96,22 @@ struct Run {
     json: bool,
 }
 
+/// Wait until the runtime of this node runs and has connections to others
+///
+/// A program that creates an object before that creates it on its own node alone.
+#[derive(Debug, Args)]
+struct Wait {
+    /// Directory of regions [default: $STILLFRAME_DIR, else /dev/shm/stillframe-UID]
+    #[arg(long, value_name = "DIR")]
+    dir: Option<PathBuf>,
+    /// How many nodes there have to be, this one among them
+    #[arg(long, value_name = "NUMBER", default_value_t = 1)]
+    nodes: usize,
+    /// Seconds after which it is given up
+    #[arg(long, value_name = "SECONDS", default_value_t = 60)]
+    timeout: u64,
+}
+
 /// Make the certificate of a job
 #[derive(Debug, Args)]
 struct Certificate {
@@ -104,6 +127,7 @@ struct Certificate {
 fn main() -> ExitCode {
     let done = match Cli::parse().command {
         Command::Run(args) => run(args),
+        Command::Wait(args) => wait(args),
         Command::Certificate(args) => certify(&args),
     };
     match done {
@@ -119,6 +143,34 @@ fn certify(args: &Certificate) -> Result<(), Box<dyn std::error::Error>> {
     identity::create(&args.dir, &args.job, Duration::from_secs(args.days.saturating_mul(24 * 3600)))?;
     println!("certificate of job {} in {}: keep it readable for you alone", args.job, args.dir.display());
     Ok(())
+}
+
+fn wait(args: Wait) -> Result<(), Box<dyn std::error::Error>> {
+    let begin = Instant::now();
+    let dir = args.dir.unwrap_or_else(stillframe::inspect::root);
+    loop {
+        let nodes = match Objects::options().dir(&dir).look()? {
+            Some(objects) => objects.nodes(),
+            None => Ok(None),
+        };
+        let why = match nodes {
+            Ok(Some(nodes)) => {
+                let mut apart = nodes.iter().filter(|node| !node.is_own && !node.is_connected).peekable();
+                if nodes.len() >= args.nodes && apart.peek().is_none() {
+                    return Ok(());
+                }
+                let apart: Vec<String> = apart.map(|node| format!("{} at {}", node.name, node.address)).collect();
+                let apart = if apart.is_empty() { String::new() } else { format!("; apart are {}", apart.join(", ")) };
+                format!("there are {} of {} nodes{apart}", nodes.len(), args.nodes)
+            }
+            Ok(None) => format!("no runtime runs for {}", dir.display()),
+            Err(error) => error.to_string(),
+        };
+        if begin.elapsed() >= Duration::from_secs(args.timeout) {
+            return Err(format!("waited {} s: {why}", args.timeout).into());
+        }
+        std::thread::sleep(PAUSE);
+    }
 }
 
 fn run(args: Run) -> Result<(), Box<dyn std::error::Error>> {
