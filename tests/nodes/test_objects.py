@@ -26,6 +26,17 @@ def test_what_two_nodes_write_a_third_one_reads(job):
     assert len(came) == 2 and sum(came) > 5 * 8 * ROWS * COLUMNS, nodes
 
 
+def test_who_waits_for_nodes_is_told_which_there_are(job):
+    job = job(2)
+    wait = [job.runtimes.still, "node", "wait"]
+    job.nodes[0].run([*wait, "--nodes", "2", "--timeout", "30"])
+    failed = job.nodes[0].run([*wait, "--nodes", "3", "--timeout", "0"], check=False)
+    assert failed.returncode == 1 and "2 of 3 nodes" in failed.stderr, failed
+    job.runtimes.stop(0)
+    failed = job.nodes[0].run([*wait, "--timeout", "0"], check=False)
+    assert failed.returncode == 1 and "no runtime runs" in failed.stderr, failed
+
+
 def test_readers_have_their_own_layouts_whatever_those_of_writers_are(job):
     job = job(3)
     writers = job.writers("heat", ROWS, COLUMNS, [0, 1], order="columnmajor")
