@@ -48,8 +48,8 @@ object is live when all who write it live, partial when some died, dead when non
 when nobody attached a fragment. Whom the next version waits for is told below. The fragments of
 objects, regions called objects/NAME/NUMBER, are listed with --all.
 
-Where a runtime (`still node`) runs, the nodes of its job follow: whether it has a connection to each,
-and how much went to it and came from it since the runtime was started.
+Where a runtime (`still node`) runs, the nodes of its job follow: whether it has a connection to
+each, and how much went to it and came from it since the runtime was started.
 
 With --json: {\"dir\", \"regions\": [{\"name\", \"path\", \"state\", \"reason\", \"newest\", \"versions\",
 \"published_ns\", \"created_ns\", \"rate_hz\", \"memory_bytes\", \"plane_bytes\", \"working_bytes\",
