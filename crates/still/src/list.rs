@@ -62,10 +62,10 @@ With --json: {\"dir\", \"regions\": [{\"name\", \"path\", \"state\", \"reason\",
 \"writers_died\", \"writers_left\", \"next\": {\"version\", \"waiting\": [{\"number\", \"died\",
 \"elements\"}]}}], \"faults\": [{\"name\", \"error\"}], \"nodes\": [{\"number\", \"name\", \"address\",
 \"is_own\", \"is_connected\", \"sent_bytes\", \"received_bytes\"}]}; faults are of objects that cannot be
-read, and what is not known is null. A producer that waits or skips is \"live\"; since when it waits, when it
-left out the first version since the newest, how many by now, and who holds older ones is told
-beside that. The ranks of groups are among the regions too; the state of a group is \"partial\" when
-some ranks live and some do not.
+read, and what is not known is null. A producer that waits or skips is \"live\"; since when it waits,
+when it left out the first version since the newest, how many by now, and who holds older ones is
+told beside that. The ranks of groups are among the regions too; the state of a group is \"partial\"
+when some ranks live and some do not.
 
 With --store, the checkpoints of a directory, or the one that a directory is: SHARED is what a
 checkpoint has in common with the one before it and takes no room of its own, AGE the time since the
