@@ -40,7 +40,7 @@ pub(crate) struct Desk {
     /// What the fragments of other nodes that this one sends versions to belong to.
     subscriptions: BTreeMap<(Node, u64), ObjectId>,
     exits: Arc<Exits>,
-    /// Objects with writers whose end nobody tells.
+    /// Objects that are looked at now and then: with writers whose end nobody tells, or without a home that acts.
     silent: BTreeSet<ObjectId>,
     /// What was said of each on standard error, once.
     said: BTreeMap<ObjectId, String>,
@@ -80,6 +80,9 @@ impl Desk {
             replies: &mut todo.replies,
         };
         let done = watched.get_mut(&id).map(|one| work(one, &mut around));
+        if watched.get(&id).is_some_and(Watched::is_homeless) {
+            self.silent.insert(id);
+        }
         if let Some(Err(error)) = &done {
             // What does not succeed now may later.
             self.silent.insert(id);
@@ -142,7 +145,7 @@ impl Desk {
         if let Some(Err(crate::Error::Object(stillframe_object::Error::Removed { .. }))) = looked {
             self.watched.remove(&id);
         }
-        let is_well = !matches!(looked, Some(Err(_)));
+        let is_well = !matches!(looked, Some(Err(_))) && !self.watched.get(&id).is_some_and(Watched::is_homeless);
         let processes = self.watched.get(&id).map(Watched::processes).unwrap_or_default();
         let is_told = |process: u32| self.exits.add(process).unwrap_or(false);
         match processes.into_iter().all(is_told) && is_well {

@@ -27,8 +27,9 @@ use stillframe_roster::writer::{Node, Version};
 use stillframe_wire::data::{Piece, Sent, SourceShare, Sources};
 use stillframe_wire::{Message, ObjectId};
 
-/// How often writers are looked at of whose end nobody tells, as they are of another namespace of processes.
-const LOOK: Duration = Duration::from_secs(1);
+/// How often objects are looked at with writers of whose end nobody tells, as they are of another namespace of processes, or
+/// without a home that acts.
+const LOOK: Duration = Duration::from_millis(500);
 
 /// Hints that come so soon after others are gathered, for so long.
 const SOON: Duration = Duration::from_micros(50);

@@ -26,6 +26,8 @@ use stillframe_wire::{Message, ObjectId};
 pub(crate) struct Watched {
     known: Known,
     home: Option<Home>,
+    /// Whether no home acts, so that what is new here could not be told.
+    is_homeless: bool,
     decided: BTreeSet<u32>,
     /// What the home was told last.
     reporting: Reporting,
@@ -50,6 +52,7 @@ impl Watched {
         Watched {
             known,
             home: None,
+            is_homeless: false,
             decided: BTreeSet::new(),
             reporting: Reporting::default(),
             told_layouts: (None, BTreeSet::new()),
@@ -68,6 +71,11 @@ impl Watched {
 
     pub(crate) fn name(&self) -> &str {
         self.known.relay.name()
+    }
+
+    /// Whether it has to be looked at again, for there was no home to tell what is new.
+    pub(crate) fn is_homeless(&self) -> bool {
+        self.is_homeless
     }
 
     /// The processes of this node that write it and live.
@@ -169,6 +177,11 @@ impl Watched {
     /// Tells the home what is new here, hears what it decides if it is here, and does what follows, until nothing does.
     fn settle(&mut self, around: &mut Surroundings) -> Result<()> {
         loop {
+            // A home that may have lost its role decides nothing.
+            self.is_homeless = around.cluster.home(self.known.id).is_none();
+            if self.is_homeless {
+                return Ok(());
+            }
             self.find_home(around)?;
             let mut is_new = self.report(around);
             let outgoing = self.home.as_mut().map(Home::outgoing).unwrap_or_default();

@@ -132,6 +132,30 @@ fn large_fragments_come_whole_in_any_layout() {
 }
 
 #[test]
+fn what_was_published_while_no_home_acted_is_complete_when_one_does() {
+    let _watchdog = watchdog(120);
+    let nodes = Nodes::new("homeless", 2);
+    let here = nodes.objects(0).create("u", "var u [8] int32").create().unwrap();
+    let mut writer = here.write("{ var v = u }").attach().unwrap();
+    let there = nodes.objects(1).wait("u", LONG).unwrap();
+    let mut all = there.read("{ var v = u }").attach().unwrap();
+    for version in [1, 3, 5] {
+        writer.publish(version).unwrap();
+        all.reattach(version, LONG).unwrap();
+        nodes.set_homeless(true);
+        writer.publish(version + 1).unwrap();
+        std::thread::scope(|scope| {
+            let reading = scope.spawn(|| all.reattach(version + 1, LONG));
+            // Both runtimes have done by then what they can.
+            std::thread::sleep(Duration::from_millis(200));
+            nodes.set_homeless(false);
+            reading.join().unwrap().unwrap();
+        });
+        assert_eq!(there.wait_newer(version, LONG).unwrap(), version + 1);
+    }
+}
+
+#[test]
 fn what_a_reader_waits_for_is_named_with_its_node() {
     let _watchdog = watchdog(60);
     let nodes = Nodes::new("names", 2);

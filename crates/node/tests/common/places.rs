@@ -1,7 +1,7 @@
 //! Nodes in one process: a directory each, and channels instead of a network.
 
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{Sender, channel};
 use std::sync::{Arc, Mutex, RwLock};
 use std::thread::JoinHandle;
@@ -107,6 +107,8 @@ impl Names for Kept {
 #[derive(Debug)]
 struct Fixed {
     living: RwLock<(Vec<Node>, Revision)>,
+    /// Whether no home may act, as when who keeps the names is away.
+    is_homeless: AtomicBool,
     names: Arc<dyn Names>,
 }
 
@@ -124,6 +126,9 @@ impl Cluster for Fixed {
     }
 
     fn home(&self, object: ObjectId) -> Option<(Node, Revision)> {
+        if self.is_homeless.load(Ordering::SeqCst) {
+            return None;
+        }
         let (living, revision) = &*self.living.read().unwrap();
         let position = (object.0.get() % living.len().max(1) as u64) as usize;
         living.get(position).map(|node| (*node, *revision))
@@ -152,8 +157,11 @@ impl Nodes {
         let names = Objects::options().dir(dir.join("names")).as_runtime().open().unwrap();
         let none = || RwLock::new((0..count).map(|_| None).collect());
         let wires = Arc::new(Wires { numbers: RwLock::new(vec![None; count]), runtimes: none() });
-        let cluster =
-            Arc::new(Fixed { living: RwLock::default(), names: Arc::new(Kept { names, wires: wires.clone() }) });
+        let cluster = Arc::new(Fixed {
+            living: RwLock::default(),
+            is_homeless: AtomicBool::new(false),
+            names: Arc::new(Kept { names, wires: wires.clone() }),
+        });
         let mut threads = Vec::new();
         let networks = (0..count).map(|place| {
             let wire = |to: usize| {
@@ -215,6 +223,12 @@ impl Nodes {
             runtime.connected(node);
             own.connected(number);
         }
+    }
+
+    /// Lets no home act, or again.
+    #[allow(dead_code, reason = "not all suites do")]
+    pub fn set_homeless(&self, is_homeless: bool) {
+        self.cluster.is_homeless.store(is_homeless, Ordering::SeqCst);
     }
 
     /// Ends the runtime of a node.
