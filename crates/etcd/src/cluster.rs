@@ -113,6 +113,11 @@ impl Cluster {
         self.shared.watch().mirror().nodes()
     }
 
+    /// What a node told of itself, as far as this one has heard of it.
+    pub fn info(&self, node: Node) -> Option<NodeInfo> {
+        self.shared.watch().mirror().node(node).cloned()
+    }
+
     /// The home of a shard, as far as this node has heard.
     pub fn home(&self, shard: Shard) -> Option<Home> {
         self.shared.watch().mirror().home(shard)

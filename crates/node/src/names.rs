@@ -30,14 +30,11 @@ impl Cluster for EtcdCluster {
     }
 
     fn host(&self, node: Node) -> String {
-        let nodes = self.cluster.nodes();
-        let found = nodes.into_iter().find(|(other, _)| *other == node);
-        found.map_or_else(|| format!("node {}", node.0), |(_, info)| info.name)
+        self.cluster.info(node).map_or_else(|| format!("node {}", node.0), |info| info.name)
     }
 
     fn address(&self, node: Node) -> String {
-        let nodes = self.cluster.nodes();
-        nodes.into_iter().find(|(other, _)| *other == node).map_or_else(String::new, |(_, info)| info.address)
+        self.cluster.info(node).map_or_else(String::new, |info| info.address)
     }
 
     fn home(&self, object: ObjectId) -> Option<(Node, Revision)> {

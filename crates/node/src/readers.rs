@@ -71,7 +71,6 @@ impl Readers {
     ) -> Result<()> {
         let Some(one) = self.all.get_mut(&reader) else { return Ok(()) };
         (one.wanted, one.filling, one.confirmed) = (Some(version), None, None);
-        known.protocol.unwant(reader);
         known.protocol.want(reader, version, one.receiver.elements().clone());
         // Whoever had the elements of the version before mostly has those of this one: they are asked at once, and what they send
         // counts if the home says the same.
@@ -260,7 +259,6 @@ impl Readers {
             }
             (one.writers, one.filling, one.confirmed) = (Vec::new(), None, None);
             if let Some(version) = one.wanted {
-                known.protocol.unwant(*reader);
                 known.protocol.want(*reader, version, one.receiver.elements().clone());
             }
         }

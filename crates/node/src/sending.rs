@@ -157,11 +157,14 @@ impl Transmission for Job {
         let published_ns = snapshots.iter().map(Snapshot::published_ns).max().unwrap_or(0);
         let mut sending = Sending { to, subscription, version, buffer: Vec::new(), window: Vec::new() };
         for (share, (one, snapshot)) in cargo.iter().zip(snapshots).enumerate() {
-            if let Err(failed) = sending.send(share as u32, one, snapshot) {
-                let Failed::Source = failed else { return failed.into_io() };
-                let who = Some(Who { writer: one.writer(), rank: None });
-                let lost = Lost { subscription, version, cause: Cause::Gone, who };
-                return sending.to.send(Message::Lost(lost), &[]);
+            match sending.send(share as u32, one, snapshot) {
+                Ok(()) => {}
+                Err(Failed::Connection(error)) => return Err(error),
+                Err(Failed::Source) => {
+                    let who = Some(Who { writer: one.writer(), rank: None });
+                    let lost = Lost { subscription, version, cause: Cause::Gone, who };
+                    return sending.to.send(Message::Lost(lost), &[]);
+                }
             }
         }
         sending.to.send(Message::Sent(Sent { subscription, version, published_ns }), &[])
@@ -174,15 +177,6 @@ enum Failed {
     Source,
     /// The connection has ended.
     Connection(io::Error),
-}
-
-impl Failed {
-    fn into_io(self) -> io::Result<()> {
-        match self {
-            Failed::Source => Ok(()),
-            Failed::Connection(error) => Err(error),
-        }
-    }
 }
 
 impl From<io::Error> for Failed {

@@ -2,13 +2,13 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet},
-    hash::{Hash, Hasher},
     sync::Arc,
 };
 
 use drepl::{IndexSet, index_box::TooScattered};
 
 use crate::{
+    derived::Derived,
     ledger::Ledger,
     message::{Decision, Proposal, Refused, Report, Told, Unpinned},
     planted::{Bug, Planted},
@@ -42,7 +42,7 @@ pub struct Home {
     unpinned: BTreeSet<Node>,
     /// Nodes that have still to pin the proposed version.
     pinning: BTreeSet<Node>,
-    readers: Readers,
+    readers: Derived<Readers>,
 }
 
 /// Whose readers want elements that lie on which node. It follows from the reports.
@@ -52,18 +52,6 @@ struct Readers {
     changes: u64,
     /// By the node of the elements; also some that want them no more.
     of_writers: BTreeMap<Node, BTreeSet<Node>>,
-}
-
-impl PartialEq for Readers {
-    fn eq(&self, _: &Self) -> bool {
-        true
-    }
-}
-
-impl Eq for Readers {}
-
-impl Hash for Readers {
-    fn hash<H: Hasher>(&self, _: &mut H) {}
 }
 
 impl Home {
@@ -85,7 +73,7 @@ impl Home {
             refused: BTreeMap::new(),
             unpinned: BTreeSet::new(),
             pinning: BTreeSet::new(),
-            readers: Readers::default(),
+            readers: Derived::default(),
         }
     }
 

@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use drepl::{IndexBox, IndexSet, index_box::TooScattered};
 
 use crate::{
+    derived::Derived,
     near::{self, Near},
     planted::{Bug, Planted},
     refusal::{Overlap, Refusal},
@@ -50,9 +51,9 @@ pub struct Ledger {
     /// Versions whose rosters are fixed.
     settled: BTreeSet<Version>,
     /// What follows from the records.
-    tally: Tally,
+    tally: Derived<Tally>,
     /// Where fragments lie, once there are many; none while it is to be made anew.
-    near: Option<Near>,
+    near: Derived<Option<Near>>,
     pub(crate) planted: Planted,
 }
 
@@ -69,8 +70,8 @@ impl Ledger {
             disputes: BTreeSet::new(),
             lost: BTreeSet::new(),
             settled: BTreeSet::new(),
-            tally: Tally::default(),
-            near: None,
+            tally: Derived::default(),
+            near: Derived::default(),
             planted: Planted::default(),
         }
     }
@@ -152,7 +153,7 @@ impl Ledger {
             }
         }
         self.disputes.extend(disputes);
-        if let (Some(near), Some(elements)) = (&mut self.near, near::elements_of(&stage.role)) {
+        if let (Some(near), Some(elements)) = (&mut *self.near, near::elements_of(&stage.role)) {
             near.add(who.writer, elements, rank_of(&self.shape));
         }
         let from = stage.from;
@@ -180,22 +181,23 @@ impl Ledger {
         let stages = |ledger: &Self| ledger.record(writer).map_or_else(Vec::new, |record| record.stages.clone());
         let before = stages(self);
         self.change(writer, new, change);
-        self.tally.note_stages(&before, &stages(self));
+        let after = stages(self);
+        self.tally.note_stages(&before, &after);
     }
 
     /// Makes the search for fragments ready, if there are many.
     fn prepare_search(&mut self) {
         if self.near.as_ref().is_some_and(Near::is_old) {
-            self.near = None;
+            *self.near = None;
         }
         if self.near.is_none() && self.records.len() >= FEW {
-            self.near = Some(Near::new(self.records.values(), rank_of(&self.shape)));
+            *self.near = Some(Near::new(self.records.values(), rank_of(&self.shape)));
         }
     }
 
     /// Writers that may have some of these elements, in the order of their names. Those that are left out have none.
     pub(crate) fn near(&self, elements: &IndexSet) -> Vec<&Record> {
-        match &self.near {
+        match &*self.near {
             Some(near) => near.of(elements).into_iter().filter_map(|writer| self.records.get(&writer)).collect(),
             None => self.records.values().filter(|record| near::is_near(record, elements)).collect(),
         }
@@ -204,7 +206,7 @@ impl Ledger {
     /// Takes note of a writer and its stages, ascending, as somebody had them who [declared](Self::declare) them one by one and kept
     /// those that were not refused. Nothing is compared again: to declare many takes time with the square of their number.
     pub fn restore(&mut self, who: Who, stages: Vec<Stage>) {
-        self.near = None;
+        *self.near = None;
         self.change_stages(who.writer, Some(who), |record| record.stages = stages);
     }
 

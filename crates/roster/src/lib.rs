@@ -53,6 +53,7 @@
 //! Small worlds of all this are explored to their last state by the model checker in `src/model`.
 #![forbid(unsafe_code)]
 
+mod derived;
 pub mod home;
 pub mod ledger;
 pub mod message;

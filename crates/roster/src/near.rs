@@ -3,11 +3,7 @@
 //! Trees are never changed, but made anew of several when there are too many (Bentley and Saxe, "Decomposable searching problems
 //! I", 1980). What is not in the records any more may still be found: whoever asks looks at the records.
 
-use std::{
-    collections::BTreeSet,
-    hash::{Hash, Hasher},
-    sync::Arc,
-};
+use std::{collections::BTreeSet, sync::Arc};
 
 use drepl::{IndexBox, IndexSet, tree::Tree};
 
@@ -39,19 +35,6 @@ pub(crate) struct Near {
     added: Vec<Entry>,
     /// How many boxes it began with.
     begun: usize,
-}
-
-/// It holds nothing that the records do not say.
-impl PartialEq for Near {
-    fn eq(&self, _: &Self) -> bool {
-        true
-    }
-}
-
-impl Eq for Near {}
-
-impl Hash for Near {
-    fn hash<H: Hasher>(&self, _: &mut H) {}
 }
 
 impl Near {
