@@ -3,7 +3,9 @@
 use crate::cluster::Cluster;
 use crate::error::Result;
 use crate::filling::Filling;
+use crate::memory::Memory;
 use crate::network::{Network, Traffic};
+use crate::readers::reader_of;
 use crate::sending::Job;
 use crate::surroundings::{OwnJob, Surroundings};
 use crate::watched::Watched;
@@ -32,6 +34,7 @@ pub(crate) struct Desk {
     objects: Objects,
     cluster: Arc<dyn Cluster>,
     network: Arc<dyn Network>,
+    memory: Memory,
     watched: BTreeMap<ObjectId, Watched>,
     /// All names of this node by their bits among the hints, and the object of each that is watched.
     names: BTreeMap<usize, BTreeMap<String, Option<ObjectId>>>,
@@ -53,12 +56,27 @@ impl Desk {
         objects: Objects,
         cluster: Arc<dyn Cluster>,
         network: Arc<dyn Network>,
+        memory: Memory,
         exits: Arc<Exits>,
     ) -> Desk {
         let (watched, names, readers) = (BTreeMap::new(), BTreeMap::new(), BTreeMap::new());
         let (silent, todo) = (BTreeSet::new(), Todo::default());
         let (subscriptions, said) = (BTreeMap::new(), BTreeMap::new());
-        Desk { node, objects, cluster, network, watched, names, readers, subscriptions, exits, silent, said, todo }
+        Desk {
+            node,
+            objects,
+            cluster,
+            network,
+            memory,
+            watched,
+            names,
+            readers,
+            subscriptions,
+            exits,
+            silent,
+            said,
+            todo,
+        }
     }
 
     pub(crate) fn take_todo(&mut self) -> Todo {
@@ -70,11 +88,12 @@ impl Desk {
         id: ObjectId,
         work: impl FnOnce(&mut Watched, &mut Surroundings) -> Result<T>,
     ) -> Option<Result<T>> {
-        let Desk { node, cluster, network, watched, todo, .. } = self;
+        let Desk { node, cluster, network, memory, watched, todo, .. } = self;
         let mut around = Surroundings {
             node: *node,
             cluster: &**cluster,
             network: &**network,
+            memory,
             jobs: &mut todo.jobs,
             own: &mut todo.own,
             replies: &mut todo.replies,
@@ -196,7 +215,7 @@ impl Desk {
                 Some(object) => object,
                 None => return Ok(()),
             },
-            Message::Lost(lost) => match self.readers.get(&lost.subscription) {
+            Message::Lost(lost) => match self.readers.get(&reader_of(lost.subscription)) {
                 Some(object) => *object,
                 None => return Ok(()),
             },
@@ -277,12 +296,12 @@ impl Desk {
                 if found != ObjectId(id) {
                     return Ok(Some(Reply::Failed(format!("object '{name}' is another one by now: open it anew"))));
                 }
-                let region = self.with(found, |one, _| one.read(client, text, &bindings));
+                let region = self.with(found, |one, around| one.read(client, text, &bindings, around));
                 self.readers.insert(client, found);
                 region.transpose().map(|region| region.map(Reply::Reading))
             }
-            Request::Version(version) => {
-                self.want(client, version)?;
+            Request::Version { version, next } => {
+                self.want(client, (version, next))?;
                 Ok(None)
             }
             Request::Nodes => Ok(Some(Reply::Nodes(self.nodes()))),
@@ -303,9 +322,9 @@ impl Desk {
         nodes
     }
 
-    fn want(&mut self, client: u64, version: Version) -> Result<()> {
+    fn want(&mut self, client: u64, versions: (Version, Option<Version>)) -> Result<()> {
         let Some(id) = self.readers.get(&client).copied() else { return Ok(()) };
-        self.with(id, |one, around| one.want(client, version, around)).unwrap_or(Ok(()))
+        self.with(id, |one, around| one.want(client, versions, around)).unwrap_or(Ok(()))
     }
 
     /// A program of this node has closed its connection.
@@ -316,26 +335,26 @@ impl Desk {
     }
 
     /// What a share is to be put into.
-    pub(crate) fn filling(&self, reader: u64, version: Version) -> Option<Arc<Filling>> {
-        self.watched.get(self.readers.get(&reader)?)?.filling(reader, version)
+    pub(crate) fn filling(&self, place: u64, version: Version) -> Option<Arc<Filling>> {
+        self.watched.get(self.readers.get(&reader_of(place))?)?.filling(place, version)
     }
 
-    /// Whether a program of this node reads a fragment.
-    pub(crate) fn has_reader(&self, reader: u64) -> bool {
-        self.readers.contains_key(&reader)
+    /// Whether a program of this node reads a fragment, which is filled at this place.
+    pub(crate) fn has_place(&self, place: u64) -> bool {
+        self.readers.contains_key(&reader_of(place))
     }
 
     /// A fragment may have all its elements.
-    pub(crate) fn finish(&mut self, reader: u64) -> Result<()> {
-        let Some(id) = self.readers.get(&reader).copied() else { return Ok(()) };
-        self.with(id, |one, _| one.finish(reader)).unwrap_or(Ok(()))
+    pub(crate) fn finish(&mut self, place: u64) -> Result<()> {
+        let Some(id) = self.readers.get(&reader_of(place)).copied() else { return Ok(()) };
+        self.with(id, |one, around| one.finish(place, around)).unwrap_or(Ok(()))
     }
 
     /// A version cannot be put together as it came.
-    pub(crate) fn lose(&mut self, reader: u64, version: Version, why: &str) {
-        let Some(id) = self.readers.get(&reader).copied() else { return };
+    pub(crate) fn lose(&mut self, place: u64, version: Version, why: &str) {
+        let Some(id) = self.readers.get(&reader_of(place)).copied() else { return };
         let _ = self.with(id, |one, around| {
-            one.lose_version(reader, version, why, around);
+            one.lose_version(place, version, why, around);
             Ok(())
         });
     }

@@ -28,6 +28,19 @@ pub enum Error {
         /// What is wrong.
         why: String,
     },
+    /// What programs of this node read of other nodes would take too much memory.
+    #[error(
+        "versions of other nodes may take {bound_bytes} bytes of memory on this one, {taken_bytes} are taken, and this fragment takes \
+         {bytes}; detach another one first, or start the runtime with more (`still node run --memory-mib`)"
+    )]
+    Memory {
+        /// What is wanted.
+        bytes: u64,
+        /// What is taken.
+        taken_bytes: u64,
+        /// How much there may be.
+        bound_bytes: u64,
+    },
     /// A system call failed.
     #[error("{call} {}: {source}", path.display())]
     Io {

@@ -4,7 +4,9 @@ use crate::cluster::Cluster;
 use crate::desk::{Desk, Todo};
 use crate::error::{Error, Result};
 use crate::filling::Filling;
+use crate::memory::Memory;
 use crate::network::{Incoming, Network};
+use crate::readers::reader_of;
 use crate::socket::{self, Clients};
 use crate::surroundings::{OwnJob, Surroundings};
 use crate::watched::Watched;
@@ -24,7 +26,7 @@ use stillframe_kernel::lock::{self, Kind};
 use stillframe_object::runtime::{LOCK, Reply, Request, SOCKET};
 use stillframe_object::{Description, Objects};
 use stillframe_roster::writer::{Node, Version};
-use stillframe_wire::data::{Piece, Sent, SourceShare, Sources};
+use stillframe_wire::data::{Piece, Sent, SourceShare, Sources, Unchanged};
 use stillframe_wire::{Message, ObjectId};
 
 /// How often objects are looked at with writers of whose end nobody tells, as they are of another namespace of processes, or
@@ -70,7 +72,7 @@ struct Inner {
 }
 
 impl Runtime {
-    /// Starts the runtime of a node, for the objects of a directory.
+    /// Starts the runtime of a node, for the objects of a directory. What its programs read of other nodes takes at most `memory_bytes`.
     ///
     /// # Errors
     /// [`Error::Running`] if these have one already; those of the system.
@@ -79,9 +81,10 @@ impl Runtime {
         objects: Objects,
         cluster: Arc<dyn Cluster>,
         network: Arc<dyn Network>,
+        memory_bytes: u64,
     ) -> Result<Runtime> {
         let lock = take_lock(objects.dir())?;
-        Runtime::start_locked(node, objects, cluster, network, lock)
+        Runtime::start_locked(node, objects, cluster, network, memory_bytes, lock)
     }
 
     /// As [`start`](Runtime::start), with the lock that only one runtime has.
@@ -90,13 +93,15 @@ impl Runtime {
         objects: Objects,
         cluster: Arc<dyn Cluster>,
         network: Arc<dyn Network>,
+        memory_bytes: u64,
         lock: File,
     ) -> Result<Runtime> {
         let socket = objects.dir().join(".objects").join(SOCKET);
         let listener = socket::listen(&socket)?;
         let (movers, todo) = channel();
         let exits = Arc::new(Exits::new()?);
-        let mut desk = Desk::new(node, objects.clone(), cluster.clone(), network.clone(), exits.clone());
+        let memory = Memory::new(memory_bytes);
+        let mut desk = Desk::new(node, objects.clone(), cluster.clone(), network.clone(), memory, exits.clone());
         desk.begin()?;
         let inner = Arc::new(Inner {
             desk: Mutex::new(desk),
@@ -284,7 +289,7 @@ impl Inner {
                 let ask = |request| inner.ask(client, request);
                 socket::serve(stream, ask, |reply| inner.clients.reply(client, reply));
                 inner.clients.remove(client);
-                inner.shares().retain(|(_, subscription), _| *subscription != client);
+                inner.shares().retain(|(_, place), _| reader_of(*place) != client);
                 inner.change(|desk| desk.close(client));
             });
             match spawned {
@@ -332,7 +337,7 @@ impl Inner {
                     // A version that cannot be filled stays one that is waited for.
                     let _ = one.filling.put_own(way, snapshot, &self.executor);
                 }
-                self.change(|desk| _ = desk.finish(one.reader));
+                self.change(|desk| _ = desk.finish(one.place));
             }
         }
     }
@@ -341,7 +346,7 @@ impl Inner {
         match message {
             Message::Sources(Sources { subscription, shares, .. }) => {
                 let is_own = shares.iter().all(|share| share.writer.node == from);
-                if is_own && self.desk().has_reader(subscription) {
+                if is_own && self.desk().has_place(subscription) {
                     self.shares().insert((from, subscription), Arc::new(shares));
                 }
             }
@@ -349,6 +354,13 @@ impl Inner {
                 let Some((filling, shares)) = self.find_filling(from, subscription, version) else { return };
                 let Some(share) = shares.get(share as usize) else { return };
                 if let Err(why) = filling.receive(share, offset, bulk, &self.executor) {
+                    self.change(|desk| desk.lose(subscription, version, &why));
+                }
+            }
+            Message::Unchanged(Unchanged { subscription, version, share, offset, bytes }) => {
+                let Some((filling, shares)) = self.find_filling(from, subscription, version) else { return };
+                let Some(share) = shares.get(share as usize) else { return };
+                if let Err(why) = filling.keep(share, offset, bytes, &self.executor) {
                     self.change(|desk| desk.lose(subscription, version, &why));
                 }
             }

@@ -14,6 +14,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 use stillframe_etcd::{Child, Etcd, JoinOptions, Tls};
+use stillframe_kernel::disk::capacity_bytes;
 use stillframe_link::identity::{AUTHORITY, CERTIFICATE, KEY};
 use stillframe_link::{Identity, Listener, Means, Options};
 use stillframe_object::Objects;
@@ -46,6 +47,9 @@ pub struct ServiceOptions {
     pub names_tls: Option<Tls>,
     /// Whether versions travel beside TLS, on a network that nobody else is on.
     pub is_plain: bool,
+    /// How many bytes of memory versions may take that this node's programs read of other nodes; half of the file system of `dir` by
+    /// default.
+    pub memory_bytes: Option<u64>,
     /// After how long a node that is not heard of counts as lost.
     pub lease: Duration,
 }
@@ -104,6 +108,10 @@ impl Service {
         let objects = Objects::options().dir(&options.dir).as_runtime().open()?;
         // Before this machine has another number, its former runtime has to have ended.
         let lock = crate::runtime::take_lock(&options.dir)?;
+        let memory_bytes = match options.memory_bytes {
+            Some(bytes) => bytes,
+            None => capacity_bytes(&lock)? / 2,
+        };
         let names = find_names(&options, &identity)?;
         let etcd = open(&names, &identity)?;
         let kept = options.dir.join(".objects").join(NODE);
@@ -121,7 +129,8 @@ impl Service {
             abi: stillframe_segment::head::ABI,
         };
         let links = Links::new(hello, identity, linking);
-        let runtime = Runtime::start_locked(node, objects.clone(), cluster.clone(), links.clone(), lock)?;
+        cluster.connect(links.clone());
+        let runtime = Runtime::start_locked(node, objects.clone(), cluster.clone(), links.clone(), memory_bytes, lock)?;
         let runtime = Arc::new(runtime);
         links.serve(listener, &runtime)?;
         let has_ended = Arc::new(AtomicBool::new(false));
@@ -262,6 +271,7 @@ mod tests {
                 names: Vec::new(),
                 names_tls: None,
                 is_plain: false,
+                memory_bytes: None,
                 lease: Duration::from_secs(5),
             };
             Service::start(options).unwrap()

@@ -11,7 +11,6 @@ use crate::subscriptions::Subscriptions;
 use crate::surroundings::Surroundings;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
-use stillframe::Snapshot;
 use stillframe_object::relay::{LocalFragment, Remote, RemoteFragment};
 use stillframe_object::{Object, Part, Writer as Named, bindings as bindings_of};
 use stillframe_roster::message::{Decision, Report};
@@ -39,7 +38,6 @@ pub(crate) struct Watched {
     is_untold: bool,
     /// Versions that are to be pinned and could not be, for want of something.
     unpinned: Vec<(Version, Vec<Writer>)>,
-    pins: BTreeMap<Version, Vec<Snapshot>>,
     subscriptions: Subscriptions,
     readers: Readers,
 }
@@ -48,7 +46,7 @@ impl Watched {
     pub(crate) fn new(object: &Object, node: Node) -> Watched {
         let relay = object.relay();
         let protocol = Runtime::new(node, relay.initial());
-        let known = Known { id: ObjectId(relay.id()), relay, protocol, local: BTreeMap::new() };
+        let known = Known { id: ObjectId(relay.id()), relay, protocol, local: BTreeMap::new(), pins: BTreeMap::new() };
         Watched {
             known,
             home: None,
@@ -59,7 +57,6 @@ impl Watched {
             roster: Heard::default(),
             is_untold: false,
             unpinned: Vec::new(),
-            pins: BTreeMap::new(),
             subscriptions: Subscriptions::default(),
             readers: Readers::default(),
         }
@@ -101,13 +98,15 @@ impl Watched {
             self.drop_all_but(writer, &[]);
             self.known.protocol.die(writer);
         }
+        // First, for what was complete until now is held still, and only what changed since has to be sent.
+        let served = self.subscriptions.serve(&mut self.known, around);
         let unpinned = std::mem::take(&mut self.unpinned);
         let pinned = unpinned.into_iter().map(|(version, writers)| self.pin(version, &writers));
         pinned.collect::<Vec<_>>().into_iter().collect::<Result<()>>()?;
         self.tell_programs(around)?;
         self.settle(around)?;
         self.readers.fill_all_own(&mut self.known, around)?;
-        self.subscriptions.serve(&mut self.known, around)
+        served
     }
 
     fn note_fragment(&mut self, writer: Writer, fragment: &LocalFragment) -> Result<()> {
@@ -282,7 +281,7 @@ impl Watched {
             let heard = match event {
                 Event::Pin { version, writers } => self.pin(version, &writers),
                 Event::Unpin(version) => {
-                    self.pins.remove(&version);
+                    self.known.pins.remove(&version);
                     self.unpinned.retain(|(unpinned, _)| *unpinned != version);
                     Ok(())
                 }
@@ -304,22 +303,22 @@ impl Watched {
     }
 
     fn pin(&mut self, version: Version, writers: &[Writer]) -> Result<()> {
-        let mut held = Vec::new();
+        let mut held = BTreeMap::new();
         for writer in writers {
-            match self.known.relay.hold(writer.serial, version) {
-                Ok(Some(snapshot)) => held.push(snapshot),
+            match self.known.hold(*writer, version) {
+                Ok(Some(snapshot)) => _ = held.insert(*writer, snapshot),
                 Ok(None) => {
                     self.known.protocol.drop(*writer, version);
                     return Ok(());
                 }
                 Err(error) => {
                     self.unpinned.push((version, writers.to_vec()));
-                    return Err(error.into());
+                    return Err(error);
                 }
             }
         }
         if self.known.protocol.hold(version).is_none() {
-            self.pins.insert(version, held);
+            self.known.pins.insert(version, held);
         }
         Ok(())
     }
@@ -441,13 +440,24 @@ impl Watched {
     }
 
     /// Begins to fill a fragment of this node; the region that its versions are published in.
-    pub(crate) fn read(&mut self, reader: u64, text: String, bindings: &BTreeMap<String, i64>) -> Result<String> {
-        self.readers.read(&mut self.known, reader, text, bindings)
+    pub(crate) fn read(
+        &mut self,
+        reader: u64,
+        text: String,
+        bindings: &BTreeMap<String, i64>,
+        around: &Surroundings,
+    ) -> Result<String> {
+        self.readers.read(&mut self.known, reader, text, bindings, around)
     }
 
-    /// A reader wants a version.
-    pub(crate) fn want(&mut self, reader: u64, version: Version, around: &mut Surroundings) -> Result<()> {
-        self.readers.want(&mut self.known, reader, version, around)?;
+    /// A reader wants a version, and then perhaps another one.
+    pub(crate) fn want(
+        &mut self,
+        reader: u64,
+        versions: (Version, Option<Version>),
+        around: &mut Surroundings,
+    ) -> Result<()> {
+        self.readers.want(&mut self.known, reader, versions, around)?;
         self.settle(around)
     }
 
@@ -458,18 +468,19 @@ impl Watched {
     }
 
     /// What a piece of a fragment is to be put into.
-    pub(crate) fn filling(&self, reader: u64, version: Version) -> Option<Arc<Filling>> {
-        self.readers.filling(reader, version)
+    pub(crate) fn filling(&self, place: u64, version: Version) -> Option<Arc<Filling>> {
+        self.readers.filling(place, version)
     }
 
-    /// Publishes a fragment that has all elements, if the home says that they are the right ones.
-    pub(crate) fn finish(&mut self, reader: u64) -> Result<()> {
-        self.readers.finish(&mut self.known, reader)
+    /// Publishes a fragment that has all elements, if the home says that they are the right ones; and begins with the next.
+    pub(crate) fn finish(&mut self, place: u64, around: &mut Surroundings) -> Result<()> {
+        self.readers.finish(&mut self.known, place, around)?;
+        self.settle(around)
     }
 
     /// What a reader wants was lost on its way.
-    pub(crate) fn lose_version(&mut self, reader: u64, version: Version, why: &str, around: &mut Surroundings) {
-        self.readers.lose_version(&mut self.known, reader, version, why, around);
+    pub(crate) fn lose_version(&mut self, place: u64, version: Version, why: &str, around: &mut Surroundings) {
+        self.readers.lose_version(&mut self.known, place, version, why, around);
     }
 
     /// There is a new connection to a node: what was sent to it may be lost.

@@ -48,6 +48,7 @@ impl Place {
             names: names.iter().map(|name| name.to_string()).collect(),
             names_tls: None,
             is_plain,
+            memory_bytes: None,
             lease: Duration::from_secs(3),
         }
     }

@@ -11,7 +11,7 @@ use drepl::{Fragment, IndexSet, View};
 use std::collections::BTreeMap;
 use std::num::NonZeroU64;
 use std::sync::Arc;
-use stillframe::{DType, Declaration, Kind, LoanBytes, Region, Snapshot, VariableId};
+use stillframe::{DType, Declaration, Kind, LoanBytes, Observer, Region, Snapshot, VariableId};
 use stillframe_roster::writer::{Elements, Version, Who};
 
 pub use crate::board::Remote;
@@ -262,6 +262,8 @@ impl Relay {
         let (view, elements) = self.fragment(text, bindings)?;
         let arena = self.shared.site.arena()?;
         let options = Region::options().arena(&arena).run(self.shared.description.id).trust(self.shared.site.trust);
+        // While a program takes one the next may come.
+        let options = options.keep(2);
         loop {
             self.readers += 1;
             let name = format!("{}/r{}", self.shared.name, self.readers);
@@ -275,7 +277,8 @@ impl Relay {
                 continue;
             }
             let variable = region.declare(layout::declaration(&view.fragment, true))?;
-            return Ok(Receiver { region, variable, fragment: view.fragment, elements });
+            let (shared, observer) = (self.shared.clone(), None);
+            return Ok(Receiver { shared, region, variable, fragment: view.fragment, elements, observer });
         }
     }
 }
@@ -297,10 +300,13 @@ impl RemoteFragment {
 /// A fragment to read that the runtime fills.
 #[derive(Debug)]
 pub struct Receiver {
+    shared: Arc<Shared>,
     region: Region,
     variable: VariableId,
     fragment: Arc<Fragment>,
     elements: IndexSet,
+    /// Of its own region, as soon as one is needed.
+    observer: Option<Observer>,
 }
 
 impl Receiver {
@@ -318,6 +324,43 @@ impl Receiver {
     /// Its elements, in the object's own space of indices.
     pub fn elements(&self) -> &IndexSet {
         &self.elements
+    }
+
+    /// The newest version that was published in it.
+    pub fn newest(&self) -> Option<Version> {
+        self.region.newest()
+    }
+
+    fn observer(&mut self) -> Result<&Observer> {
+        if self.observer.is_none() {
+            self.observer = Some(self.shared.site.observing()?.open(self.name())?);
+        }
+        match &self.observer {
+            Some(observer) => Ok(observer),
+            None => unreachable!("it was just opened"),
+        }
+    }
+
+    /// Whether a version is there.
+    ///
+    /// # Errors
+    /// Those of an observer.
+    pub fn has(&mut self, version: Version) -> Result<bool> {
+        match self.newest() {
+            Some(newest) if newest > version => Ok(self.observer()?.version(version).is_ok()),
+            newest => Ok(newest == Some(version)),
+        }
+    }
+
+    /// The newest version, and its bytes.
+    ///
+    /// # Errors
+    /// Those of an observer.
+    pub fn base(&mut self) -> Result<Option<(Version, stillframe::View)>> {
+        let Some(newest) = self.newest() else { return Ok(None) };
+        let name = layout::declaration(&self.fragment, true).name;
+        let snapshot = self.observer()?.version(newest)?;
+        Ok(Some((newest, snapshot.view(&name)?)))
     }
 
     /// Memory of the next version, whatever lay in it before.

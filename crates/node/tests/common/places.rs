@@ -18,6 +18,7 @@ use stillframe_wire::{Message, ObjectId};
 struct Wires {
     numbers: RwLock<Vec<Option<Node>>>,
     runtimes: RwLock<Vec<Option<Arc<Runtime>>>>,
+    sent_bytes: AtomicU64,
 }
 
 type Letter = (Node, Node, Message, Vec<u8>);
@@ -63,6 +64,7 @@ impl Wire {
         let (Some(place), Some(from)) = (numbers.iter().position(|node| *node == Some(to)), numbers[self.place]) else {
             return;
         };
+        self.wires.sent_bytes.fetch_add(bulk.len() as u64, Ordering::Relaxed);
         let _ = self.to[place].lock().unwrap().send((from, to, message, bulk));
     }
 }
@@ -156,7 +158,11 @@ impl Nodes {
         let dir = PathBuf::from(format!("/dev/shm/stillframe-test-{name}-{}-{number}", std::process::id()));
         let names = Objects::options().dir(dir.join("names")).as_runtime().open().unwrap();
         let none = || RwLock::new((0..count).map(|_| None).collect());
-        let wires = Arc::new(Wires { numbers: RwLock::new(vec![None; count]), runtimes: none() });
+        let wires = Arc::new(Wires {
+            numbers: RwLock::new(vec![None; count]),
+            runtimes: none(),
+            sent_bytes: AtomicU64::new(0),
+        });
         let cluster = Arc::new(Fixed {
             living: RwLock::default(),
             is_homeless: AtomicBool::new(false),
@@ -208,7 +214,7 @@ impl Nodes {
             living.push(node);
             *revision += 1;
         }
-        let runtime = Runtime::start(node, objects, self.cluster.clone(), network).unwrap();
+        let runtime = Runtime::start(node, objects, self.cluster.clone(), network, 128 << 20).unwrap();
         self.wires.runtimes.write().unwrap()[place] = Some(Arc::new(runtime));
         let runtimes = self.wires.runtimes.read().unwrap().clone();
         let numbers = self.wires.numbers.read().unwrap().clone();
@@ -223,6 +229,19 @@ impl Nodes {
             runtime.connected(node);
             own.connected(number);
         }
+    }
+
+    /// Bytes of versions that were sent so far.
+    #[allow(dead_code, reason = "not all suites do")]
+    pub fn sent_bytes(&self) -> u64 {
+        self.wires.sent_bytes.load(Ordering::Relaxed)
+    }
+
+    /// The newest version of what the runtime of a node fills for the first reader of an object there.
+    #[allow(dead_code, reason = "not all suites do")]
+    pub fn filled(&self, node: usize, object: &str) -> Option<u64> {
+        let options = stillframe::Observer::options().dir(self.dir.join(node.to_string()));
+        options.open(&format!("objects/{object}/r1")).unwrap().newest_number()
     }
 
     /// Lets no home act, or again.
