@@ -76,6 +76,14 @@ impl Ledger {
         }
     }
 
+    /// The same, with what follows from the records found anew.
+    #[cfg(test)]
+    pub(crate) fn anew(&self) -> Self {
+        let mut anew = Self { tally: Derived::default(), near: Derived::default(), ..self.clone() };
+        self.records.values().for_each(|record| anew.tally.add(record));
+        anew
+    }
+
     /// The object's indices.
     pub fn shape(&self) -> &Elements {
         &self.shape
