@@ -29,6 +29,8 @@ pub(crate) struct Watched {
     /// Whether no home acts, so that what is new here could not be told.
     is_homeless: bool,
     decided: BTreeSet<u32>,
+    /// What this node's writers have still to be told of their fragments.
+    verdicts: BTreeMap<u32, Result<(), String>>,
     /// What the home was told last.
     reporting: Reporting,
     /// Of which writers which home knows the layouts.
@@ -54,6 +56,7 @@ impl Watched {
             home: None,
             is_homeless: false,
             decided: BTreeSet::new(),
+            verdicts: BTreeMap::new(),
             reporting: Reporting::default(),
             told_layouts: (None, BTreeSet::new()),
             roster: Heard::default(),
@@ -104,8 +107,9 @@ impl Watched {
         let unpinned = std::mem::take(&mut self.unpinned);
         let pinned = unpinned.into_iter().map(|(version, writers)| self.pin(version, &writers));
         pinned.collect::<Vec<_>>().into_iter().collect::<Result<()>>()?;
-        self.tell_programs(around)?;
-        self.settle(around)?;
+        // While somebody has the board, other nodes are told all the same.
+        let told = self.tell_writers().and(self.tell_programs(around));
+        self.settle(around).and(told)?;
         self.readers.fill_all_own(&mut self.known, around)?;
         self.subscriptions.serve(&mut self.known, around)
     }
@@ -131,7 +135,8 @@ impl Watched {
             if fragment.is_accepted == Some(true) {
                 self.known.protocol.restore(who, vec![stage]);
             } else if let Err(refusal) = self.known.protocol.declare(who, stage) {
-                return self.decide(number, Err(refusal.to_string()));
+                self.decide(number, Err(refusal.to_string()));
+                return Ok(());
             }
         }
         let known = |protocol: &Runtime| {
@@ -167,9 +172,17 @@ impl Watched {
         gone.into_iter().for_each(|version| self.known.protocol.drop(writer, version));
     }
 
-    fn decide(&mut self, number: u32, verdict: Result<(), String>) -> Result<()> {
+    fn decide(&mut self, number: u32, verdict: Result<(), String>) {
         if self.decided.insert(number) {
-            self.known.relay.decide(number, verdict)?;
+            self.verdicts.insert(number, verdict);
+        }
+    }
+
+    /// Tells writers of this node whether their fragments count. Where that does not succeed now, it is tried again.
+    fn tell_writers(&mut self) -> Result<()> {
+        while let Some((number, verdict)) = self.verdicts.first_key_value() {
+            self.known.relay.decide(*number, verdict.clone())?;
+            self.verdicts.pop_first();
         }
         Ok(())
     }
@@ -289,7 +302,10 @@ impl Watched {
                 Event::Complete(version) => self.known.relay.complete(version).map_err(Into::into),
                 // What cannot be had any more, readers learn when they want it.
                 Event::Unpinned { .. } => Ok(()),
-                Event::Refused { writer, refusal, .. } => self.decide(writer.serial, Err(refusal.to_string())),
+                Event::Refused { writer, refusal, .. } => {
+                    self.decide(writer.serial, Err(refusal.to_string()));
+                    Ok(())
+                }
                 Event::Answer { reader, readiness } => self.readers.answer(&mut self.known, reader, readiness, around),
             };
             // One that does not succeed keeps no other from it; all are looked at again later.
@@ -297,10 +313,8 @@ impl Watched {
         }
         let is_undecided = |writer: &Writer| !self.decided.contains(&writer.serial);
         let accepted: Vec<Writer> = self.known.protocol.accepted().filter(is_undecided).collect();
-        for writer in accepted {
-            done = done.and(self.decide(writer.serial, Ok(())));
-        }
-        done
+        accepted.into_iter().for_each(|writer| self.decide(writer.serial, Ok(())));
+        done.and(self.tell_writers())
     }
 
     fn pin(&mut self, version: Version, writers: &[Writer]) -> Result<()> {

@@ -74,3 +74,47 @@ fn a_version_that_comes_slowly_holds_up_no_other_object() {
         assert!(!slow_is_there.load(Ordering::SeqCst), "the other object waited for it");
     });
 }
+
+#[test]
+fn a_program_that_stops_with_the_board_of_an_object_holds_up_no_other() {
+    let _watchdog = watchdog(120);
+    let nodes = Nodes::new("board", 2);
+    let held = nodes.objects(0).create("a", "var u [8] int32").create().unwrap();
+    let there = nodes.objects(1).wait("a", LONG).unwrap();
+    let mut all = there.read("{ var v = u }").attach().unwrap();
+    let mut other_writer = held.write("{ var v [x:4] = u[x] }").attach().unwrap();
+    other_writer.publish(1).unwrap();
+    let there_too = there.clone();
+    let mut half = there.read("{ var v [x:4] = u[x] }").attach().unwrap();
+    half.reattach(1, LONG).unwrap();
+    let _ = all.reattach(1, Duration::from_millis(100));
+    let boards = nodes.dir(1).join(".objects/boards");
+    let files: Vec<_> = std::fs::read_dir(&boards).unwrap().map(|entry| entry.unwrap().path()).collect();
+    let files: Vec<_> =
+        files.iter().map(|path| std::fs::File::options().read(true).write(true).open(path).unwrap()).collect();
+    let here = nodes.objects(0).create("b", "var u [8] int32").create().unwrap();
+    let mut writer = here.write("{ var v = u }").attach().unwrap();
+    let there = nodes.objects(1).wait("b", LONG).unwrap();
+    let mut other = there.read("{ var v = u }").attach().unwrap();
+    writer.publish(1).unwrap();
+    other.reattach(1, LONG).unwrap();
+    files.iter().for_each(|file| assert!(lock::try_lock(file, Kind::Write, 0, 1).unwrap()));
+    // The other node is to tell its programs of this one.
+    let _writer = held.write("{ var v [x:4] = u[x+4] }").attach().unwrap();
+    std::thread::sleep(Duration::from_millis(300));
+    let has_given_up = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            // A program waits for the board as long as programs do.
+            let attached = there_too.write("{ var v [x:1] = u[x] }").version(5).attach();
+            assert!(matches!(attached, Err(Error::Locked { .. })), "{attached:?}");
+            has_given_up.store(true, Ordering::SeqCst);
+        });
+        for version in 2..=6 {
+            writer.publish(version).unwrap();
+            std::thread::sleep(Duration::from_millis(300));
+            other.reattach(version, LONG).unwrap();
+        }
+        assert!(!has_given_up.load(Ordering::SeqCst), "the other object waited for the board");
+    });
+}
