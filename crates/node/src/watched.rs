@@ -490,7 +490,10 @@ impl Watched {
     pub(crate) fn reconnect(&mut self, node: Node, around: &mut Surroundings) -> Result<()> {
         self.subscriptions.tell_again(node);
         if let Some(home) = &mut self.home {
-            home.admit(node);
+            // One whose lease has ended may not know that yet. It would be waited for, and nobody would say once more that it is lost.
+            if around.cluster.nodes().contains(&node) {
+                home.admit(node);
+            }
             home.forget_told(node);
             let revision = home.revision();
             around.send(node, self.ask(revision));

@@ -38,6 +38,26 @@ fn create_at(nodes: &Nodes, name: &str, home: usize) -> (Object, String) {
 }
 
 #[test]
+fn a_node_that_is_none_of_the_job_holds_up_no_home() {
+    let _watchdog = watchdog(60);
+    let nodes = Nodes::new("zombie", 2);
+    let (here, name) = create_at(&nodes, "u", 0);
+    let there = nodes.objects(1).wait(&name, LONG).unwrap();
+    let mut writer = there.write("{ var v = u }").attach().unwrap();
+    let mut all = here.read("{ var v = u }").attach().unwrap();
+    writer.publish(1).unwrap();
+    all.reattach(1, LONG).unwrap();
+    nodes.set_fault(1, 0, Fault { delay: Duration::from_millis(200), ..Fault::default() });
+    nodes.begin_term();
+    // One whose lease ended while it was apart, before it has learned that.
+    nodes.runtime(0).connected(Node(77));
+    nodes.set_fault(1, 0, Fault::default());
+    writer.publish(2).unwrap();
+    all.reattach(2, LONG).unwrap();
+    assert_eq!(here.wait_newer(1, LONG).unwrap(), 2);
+}
+
+#[test]
 fn a_version_that_comes_slowly_holds_up_no_other_object() {
     let _watchdog = watchdog(90);
     let nodes = Nodes::new("mover", 3);
