@@ -38,6 +38,28 @@ fn create_at(nodes: &Nodes, name: &str, home: usize) -> (Object, String) {
 }
 
 #[test]
+fn a_reader_may_go_back_to_an_older_version() {
+    let _watchdog = watchdog(60);
+    let nodes = Nodes::new("back", 2);
+    let here = nodes.objects(0).create("u", "var u [8] int32").create().unwrap();
+    let there = nodes.objects(1).wait("u", LONG).unwrap();
+    let mut writer = here.write("{ var v = u }").keep(8).attach().unwrap();
+    let mut near = here.read("{ var v = u }").attach().unwrap();
+    let mut far = there.read("{ var v = u }").attach().unwrap();
+    for version in 1..=2 {
+        writer.variable_mut::<i32>("v").unwrap().fill(version as i32);
+        writer.publish(version).unwrap();
+    }
+    for version in [2, 1, 2] {
+        let is_near = near.reattach(version, LONG);
+        let is_far = far.reattach(version, LONG);
+        is_near.unwrap();
+        is_far.unwrap_or_else(|error| panic!("version {version}: {error}"));
+        assert_eq!(far.variable::<i32>("v").unwrap(), [version as i32; 8]);
+    }
+}
+
+#[test]
 fn a_node_that_is_none_of_the_job_holds_up_no_home() {
     let _watchdog = watchdog(60);
     let nodes = Nodes::new("zombie", 2);

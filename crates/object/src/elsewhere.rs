@@ -81,7 +81,8 @@ pub(crate) fn hold<'a>(
 ) -> Result<(&'a Sources, Vec<Snapshot>)> {
     loop {
         shared.check_interrupt()?;
-        let looked = match kept.take() {
+        // Versions of a region ascend: for an older one than was asked for there is another region.
+        let looked = match kept.take().filter(|open| open.asked.is_none_or(|asked| asked <= version)) {
             Some(open) => Ok(open),
             None => Elsewhere::open(shared, fragment, text, bindings),
         };
