@@ -143,7 +143,7 @@ impl Desk {
     fn look(&mut self, id: ObjectId) {
         let looked = self.with(id, |one, around| one.look(around));
         if let Some(Err(crate::Error::Object(stillframe_object::Error::Removed { .. }))) = looked {
-            self.watched.remove(&id);
+            self.forget(id);
         }
         let is_well = !matches!(looked, Some(Err(_))) && !self.watched.get(&id).is_some_and(Watched::is_homeless);
         let processes = self.watched.get(&id).map(Watched::processes).unwrap_or_default();
@@ -161,8 +161,15 @@ impl Desk {
             self.watched.insert(id, Watched::new(&object, self.node));
         }
         let former = self.note_name(name).replace(id).filter(|former| *former != id);
-        former.into_iter().for_each(|former| _ = self.watched.remove(&former));
+        former.into_iter().for_each(|former| self.forget(former));
         Ok(id)
+    }
+
+    /// An object was removed.
+    fn forget(&mut self, id: ObjectId) {
+        if let Some(one) = self.watched.remove(&id) {
+            one.end();
+        }
     }
 
     /// Keeps a name in mind, and which object of that name is watched.
@@ -255,7 +262,7 @@ impl Desk {
 
     /// Somebody removed an object, on any node.
     pub(crate) fn note_removed(&mut self, name: &str, id: ObjectId) -> Result<()> {
-        self.watched.remove(&id);
+        self.forget(id);
         if self.objects.names().get(name)?.is_some_and(|there| ObjectId(there.id) == id) {
             self.objects.remove(name, true)?;
         }

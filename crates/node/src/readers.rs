@@ -93,6 +93,12 @@ impl Readers {
         Ok(())
     }
 
+    /// The object was removed.
+    pub(crate) fn remove_all(self) {
+        // What cannot be removed goes with the next object of the name.
+        self.all.into_values().for_each(|one| _ = one.receiver.remove());
+    }
+
     /// Hears what the home says of what a reader wants.
     pub(crate) fn answer(
         &mut self,

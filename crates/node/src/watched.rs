@@ -68,6 +68,11 @@ impl Watched {
         }
     }
 
+    /// The object was removed: fragments of it are filled no more.
+    pub(crate) fn end(self) {
+        self.readers.remove_all();
+    }
+
     pub(crate) fn id(&self) -> ObjectId {
         self.known.id
     }

@@ -160,3 +160,30 @@ fn a_program_that_stops_with_the_board_of_an_object_holds_up_no_other() {
         assert!(!has_given_up.load(Ordering::SeqCst), "the other object waited for the board");
     });
 }
+
+#[test]
+fn who_waits_for_an_object_that_is_removed_is_told_so() {
+    let _watchdog = watchdog(60);
+    let nodes = Nodes::new("removed", 2);
+    let here = nodes.objects(0).create("u", "var u [8] int32").create().unwrap();
+    let mut writer = here.write("{ var v = u }").attach().unwrap();
+    let there = nodes.objects(1).wait("u", LONG).unwrap();
+    let mut all = there.read("{ var v = u }").attach().unwrap();
+    writer.publish(1).unwrap();
+    all.reattach(1, LONG).unwrap();
+    let error = std::thread::scope(|scope| {
+        let reading = scope.spawn(|| all.reattach(2, LONG));
+        std::thread::sleep(Duration::from_millis(500));
+        nodes.objects(0).remove("u", true).unwrap();
+        // As those who watch names are told.
+        nodes.runtime(1).removed("u", id_of(&here));
+        reading.join().unwrap().unwrap_err()
+    });
+    assert!(!error.is_timeout(), "{error}");
+    assert!(matches!(error, Error::Removed { .. }), "{error:?}");
+    drop(all);
+    std::thread::sleep(Duration::from_millis(500));
+    let left = stillframe::inspect::regions(&nodes.dir(1).join("objects")).unwrap();
+    let left: Vec<_> = left.into_iter().map(|region| region.name).collect();
+    assert!(left.is_empty(), "{left:?}");
+}

@@ -8,12 +8,15 @@ use crate::waiting::{Deadline, LOOK};
 use drepl::Fragment;
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use stillframe::Snapshot;
 use stillframe_roster::writer::Version;
 
 /// How long to wait before a runtime that is gone is looked for again.
 const AGAIN: Duration = Duration::from_millis(20);
+
+/// How often it is looked whether the object is there.
+const THERE: Duration = Duration::from_millis(100);
 
 /// What the runtime fills for one fragment.
 #[derive(Debug)]
@@ -79,6 +82,7 @@ pub(crate) fn hold<'a>(
     deadline: Deadline,
     whom: &dyn Fn() -> Result<String>,
 ) -> Result<(&'a Sources, Vec<Snapshot>)> {
+    let mut begin = Instant::now();
     loop {
         shared.check_interrupt()?;
         // Versions of a region ascend: for an older one than was asked for there is another region.
