@@ -80,6 +80,28 @@ fn a_node_that_is_none_of_the_job_holds_up_no_home() {
 }
 
 #[test]
+fn what_was_lost_with_a_connection_comes_on_the_next_one() {
+    let _watchdog = watchdog(60);
+    let nodes = Nodes::new("sources", 2);
+    let here = nodes.objects(0).create("u", "var u [8] int32").create().unwrap();
+    let mut writer = here.write("{ var v = u }").attach().unwrap();
+    let there = nodes.objects(1).wait("u", LONG).unwrap();
+    let mut all = there.read("{ var v = u }").attach().unwrap();
+    writer.publish(1).unwrap();
+    nodes.set_fault(0, 1, Fault { loses_versions: true, ..Fault::default() });
+    std::thread::scope(|scope| {
+        let reading = scope.spawn(|| all.reattach(1, LONG));
+        std::thread::sleep(Duration::from_millis(500));
+        nodes.set_fault(0, 1, Fault::default());
+        // Who reads learns first that there is a new connection, and asks again.
+        nodes.runtime(1).connected(nodes.number(0));
+        std::thread::sleep(Duration::from_millis(200));
+        nodes.runtime(0).connected(nodes.number(1));
+        reading.join().unwrap().unwrap();
+    });
+}
+
+#[test]
 fn a_version_that_comes_slowly_holds_up_no_other_object() {
     let _watchdog = watchdog(90);
     let nodes = Nodes::new("mover", 3);
