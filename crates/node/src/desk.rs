@@ -228,7 +228,7 @@ impl Desk {
             }
             Message::Decisions(decisions) => {
                 for ObjectDecision { object, decision } in decisions {
-                    self.with(object, |one, around| one.take_decision(decision, around)).unwrap_or(Ok(()))?;
+                    self.with(object, |one, around| one.take_decision(from, decision, around)).unwrap_or(Ok(()))?;
                 }
             }
             _ => {}

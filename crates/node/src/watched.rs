@@ -39,6 +39,8 @@ pub(crate) struct Watched {
     roster: Heard,
     /// Whether this node's programs have still to be told.
     is_untold: bool,
+    /// Whether a decision was left, of a home that the names did not tell of yet.
+    has_missed: bool,
     /// Versions that are to be pinned and could not be, for want of something.
     unpinned: Vec<(Version, Vec<Writer>)>,
     pins: BTreeMap<Version, Vec<Snapshot>>,
@@ -61,6 +63,7 @@ impl Watched {
             told_layouts: (None, BTreeSet::new()),
             roster: Heard::default(),
             is_untold: false,
+            has_missed: false,
             unpinned: Vec::new(),
             pins: BTreeMap::new(),
             subscriptions: Subscriptions::default(),
@@ -231,6 +234,9 @@ impl Watched {
         let Some((node, revision)) = around.cluster.home(self.known.id) else { return Ok(()) };
         self.known.protocol.follow(revision);
         if node != around.node {
+            if std::mem::take(&mut self.has_missed) {
+                around.send(node, self.ask(revision));
+            }
             self.home = None;
             return Ok(());
         }
@@ -388,7 +394,10 @@ impl Watched {
     pub(crate) fn receive(&mut self, from: Node, message: Message, around: &mut Surroundings) -> Result<()> {
         match message {
             Message::Ask(Ask { revision, .. }) => {
-                self.known.protocol.follow(revision);
+                // Of a term that the names do not tell of nobody may ever be the home. Where they do a little later, it is followed then.
+                if around.cluster.home(self.known.id).is_some_and(|(_, known)| known == revision) {
+                    self.known.protocol.follow(revision);
+                }
                 self.forget_told();
                 if let Some(home) = self.home.as_mut().filter(|home| home.revision() == revision) {
                     home.forget_told(from);
@@ -448,7 +457,13 @@ impl Watched {
     }
 
     /// Takes a decision of the home.
-    pub(crate) fn take_decision(&mut self, decision: Decision, around: &mut Surroundings) -> Result<()> {
+    pub(crate) fn take_decision(&mut self, from: Node, decision: Decision, around: &mut Surroundings) -> Result<()> {
+        let home = around.cluster.home(self.known.id);
+        if decision.revision > self.known.protocol.revision() && home != Some((from, decision.revision)) {
+            // If the names tell of that home a little later, it is asked to say all again.
+            self.has_missed = true;
+            return Ok(());
+        }
         self.hear(decision, around)?;
         self.settle(around)
     }

@@ -60,6 +60,23 @@ fn a_reader_may_go_back_to_an_older_version() {
 }
 
 #[test]
+fn one_message_with_a_term_of_nobody_stops_no_object() {
+    let _watchdog = watchdog(60);
+    let nodes = Nodes::new("term", 2);
+    let (here, name) = create_at(&nodes, "u", 0);
+    let there = nodes.objects(1).wait(&name, LONG).unwrap();
+    let mut writer = there.write("{ var v = u }").attach().unwrap();
+    let mut all = here.read("{ var v = u }").attach().unwrap();
+    writer.publish(1).unwrap();
+    all.reattach(1, LONG).unwrap();
+    let ask = Ask { object: id_of(&here), name: name.clone(), revision: u64::MAX };
+    nodes.runtime(1).receive(Node(77), Message::Ask(ask), &mut Nothing);
+    writer.publish(2).unwrap();
+    all.reattach(2, LONG).unwrap();
+    assert_eq!(here.wait_newer(1, LONG).unwrap(), 2);
+}
+
+#[test]
 fn a_node_that_is_none_of_the_job_holds_up_no_home() {
     let _watchdog = watchdog(60);
     let nodes = Nodes::new("zombie", 2);
