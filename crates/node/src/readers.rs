@@ -218,6 +218,11 @@ impl Readers {
         }
     }
 
+    /// Whether elements of a writer are to come into a version of a fragment.
+    pub(crate) fn waits_for(&self, reader: u64, version: Version, writer: Writer) -> bool {
+        self.filling(reader, version).is_some_and(|filling| filling.writers.contains(&writer))
+    }
+
     /// What a reader wants was lost on its way: asked of others, or given up if the home has said that there are none.
     pub(crate) fn lose_version(
         &mut self,

@@ -427,7 +427,10 @@ impl Watched {
             Message::Lost(Lost { subscription, version, cause, who }) => {
                 let whose = who.map_or_else(|| "its elements".into(), |who| format!("elements of {}", Named(who)));
                 let why = Part { who: None, elements: whose, cause: Some(cause) }.to_string();
-                self.readers.lose_version(&mut self.known, subscription, version, &why, around);
+                // One that is not asked any more may say so late.
+                if who.is_none_or(|who| self.readers.waits_for(subscription, version, who.writer)) {
+                    self.readers.lose_version(&mut self.known, subscription, version, &why, around);
+                }
             }
             // Others belong to no object, or are taken where no lock is held.
             _ => {}

@@ -119,6 +119,32 @@ fn what_was_lost_with_a_connection_comes_on_the_next_one() {
 }
 
 #[test]
+fn what_a_writer_does_not_have_that_is_not_asked_any_more_is_not_lost() {
+    let _watchdog = watchdog(60);
+    let nodes = Nodes::new("former", 2);
+    let (here, name) = create_at(&nodes, "u", 0);
+    let there = nodes.objects(1).wait(&name, LONG).unwrap();
+    let mut writer = there.write("{ var v = u }").attach().unwrap();
+    let mut all = here.read("{ var v = u }").attach().unwrap();
+    writer.publish(1).unwrap();
+    all.reattach(1, LONG).unwrap();
+    nodes.set_fault(1, 0, Fault { reading: Duration::from_secs(2), ..Fault::default() });
+    writer.publish(2).unwrap();
+    std::thread::scope(|scope| {
+        let reading = scope.spawn(|| all.reattach(2, LONG));
+        std::thread::sleep(Duration::from_millis(700));
+        // As a node says on a slow link that was asked before the home said who writes this version.
+        let from = nodes.number(1);
+        let who = Some(Who { writer: Writer { node: from, process: 1, serial: 77 }, rank: None });
+        for subscription in 1..10 {
+            let lost = Lost { subscription, version: 2, cause: Cause::Gone, who };
+            nodes.runtime(0).receive(from, Message::Lost(lost), &mut Nothing);
+        }
+        reading.join().unwrap().unwrap();
+    });
+}
+
+#[test]
 fn a_version_that_comes_slowly_holds_up_no_other_object() {
     let _watchdog = watchdog(90);
     let nodes = Nodes::new("mover", 3);
