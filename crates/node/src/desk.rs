@@ -279,13 +279,19 @@ impl Desk {
 
     fn try_ask(&mut self, client: u64, request: Request) -> Result<Option<Reply>> {
         match request {
+            Request::Read { .. } if self.readers.contains_key(&client) => {
+                let why = "this connection has a fragment already: each has one of its own";
+                Ok(Some(Reply::Failed(why.into())))
+            }
             Request::Read { name, id, text, bindings } => {
                 let found = self.watch(&name)?;
                 if found != ObjectId(id) {
                     return Ok(Some(Reply::Failed(format!("object '{name}' is another one by now: open it anew"))));
                 }
                 let region = self.with(found, |one, _| one.read(client, text, &bindings));
-                self.readers.insert(client, found);
+                if matches!(region, Some(Ok(_))) {
+                    self.readers.insert(client, found);
+                }
                 region.transpose().map(|region| region.map(Reply::Reading))
             }
             Request::Version(version) => {

@@ -226,6 +226,37 @@ fn a_program_that_stops_with_the_board_of_an_object_holds_up_no_other() {
     });
 }
 
+fn ask(stream: &mut BufReader<UnixStream>, line: &str) -> String {
+    stream.get_mut().write_all(format!("{line}\n").as_bytes()).unwrap();
+    let mut reply = String::new();
+    stream.get_ref().set_read_timeout(Some(Duration::from_secs(5))).unwrap();
+    let _ = stream.read_line(&mut reply);
+    reply
+}
+
+#[test]
+fn a_program_that_asks_for_many_fragments_on_one_connection_leaves_nothing() {
+    let _watchdog = watchdog(60);
+    let nodes = Nodes::new("twice", 2);
+    let mut ids = Vec::new();
+    for name in ["a", "b"] {
+        let object = nodes.objects(0).create(name, "var u [8] int32").create().unwrap();
+        nodes.objects(1).wait(name, LONG).unwrap();
+        ids.push(object.description().id);
+    }
+    let stream = UnixStream::connect(nodes.dir(1).join(".objects/runtime")).unwrap();
+    let mut stream = BufReader::new(stream);
+    for (name, id) in [("a", ids[0]), ("a", ids[0]), ("b", ids[1]), ("a", ids[0])] {
+        let line = format!(r#"{{"read":{{"name":"{name}","id":{id},"text":"{{ var v = u }}","bindings":{{}}}}}}"#);
+        ask(&mut stream, &line);
+    }
+    drop(stream);
+    std::thread::sleep(Duration::from_secs(1));
+    let left = stillframe::inspect::regions(&nodes.dir(1).join("objects")).unwrap();
+    let left: Vec<_> = left.into_iter().map(|region| region.name).collect();
+    assert!(left.is_empty(), "{left:?}");
+}
+
 #[test]
 fn who_waits_for_an_object_that_is_removed_is_told_so() {
     let _watchdog = watchdog(60);
