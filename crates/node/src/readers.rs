@@ -125,10 +125,13 @@ impl Readers {
                 one.confirmed = Some(writers.iter().copied().collect());
                 let is_current =
                     one.filling.as_ref().is_some_and(|filling| Some(&filling.writers) == one.confirmed.as_ref());
-                if !is_current {
-                    self.fill(known, reader, version, &writers, around)?;
+                let filled = if is_current { Ok(()) } else { self.fill(known, reader, version, &writers, around) };
+                if let Err(error) = filled.and_then(|()| self.finish(known, reader)) {
+                    // The home does not say the same once more. The program asks again, as long as it wants to wait.
+                    self.end(known, reader);
+                    around.replies.push((reader, Reply::Failed(error.to_string())));
+                    return Err(error);
                 }
-                self.finish(known, reader)?;
             }
         }
         Ok(())
