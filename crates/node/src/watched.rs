@@ -127,7 +127,7 @@ impl Watched {
         if fragment.is_accepted.is_some() {
             self.decided.insert(number);
         }
-        if fragment.is_accepted == Some(false) {
+        if fragment.is_accepted == Some(false) || self.verdicts.get(&number).is_some_and(Result::is_err) {
             // Its program is to detach it.
             return Ok(());
         }
@@ -181,7 +181,8 @@ impl Watched {
     }
 
     fn decide(&mut self, number: u32, verdict: Result<(), String>) {
-        if self.decided.insert(number) {
+        // One that counted may count no more: when it was lost meanwhile, and another one took its place.
+        if self.decided.insert(number) || verdict.is_err() {
             self.verdicts.insert(number, verdict);
         }
     }

@@ -283,3 +283,38 @@ fn who_waits_for_an_object_that_is_removed_is_told_so() {
     let left: Vec<_> = left.into_iter().map(|region| region.name).collect();
     assert!(left.is_empty(), "{left:?}");
 }
+
+#[test]
+fn a_writer_whose_place_another_one_took_while_it_was_lost_is_told_so() {
+    let _watchdog = watchdog(90);
+    let mut nodes = Nodes::new("returned", 3);
+    let here = nodes.objects(0).create("u", "var u [8] int32").create().unwrap();
+    let [apart, heirs] = [1, 2].map(|node| nodes.objects(node).wait("u", LONG).unwrap());
+    let mut left = here.write("{ var v [x:4] = u[x] }").attach().unwrap();
+    let mut lost = apart.write("{ var v [x:4] = u[x+4] }").attach().unwrap();
+    nodes.stop(1);
+    nodes.lose(1);
+    let mut heir = heirs.write("{ var v [x:4] = u[x+4] }").wait(LONG).attach().unwrap();
+    heir.variable_mut::<i32>("v").unwrap().fill(7);
+    // Its program does not know that it is lost.
+    lost.variable_mut::<i32>("v").unwrap().fill(9);
+    for version in 1..=3 {
+        left.publish(version).unwrap();
+        heir.publish(version).unwrap();
+        lost.publish(version).unwrap();
+        assert_eq!(here.wait_newer(version - 1, LONG).unwrap(), version);
+    }
+    nodes.start(1);
+    let told = (4..400).find_map(|version| {
+        std::thread::sleep(Duration::from_millis(50));
+        lost.publish(version).err()
+    });
+    assert!(matches!(told, Some(Error::NotAccepted { .. })), "{told:?}");
+    drop(lost);
+    assert_eq!(apart.wait_newer(0, LONG).unwrap(), 3);
+    for object in [&here, &apart] {
+        let mut all = object.read("{ var v = u }").attach().unwrap();
+        all.reattach(3, LONG).unwrap();
+        assert_eq!(all.variable::<i32>("v").unwrap()[4..], [7; 4]);
+    }
+}

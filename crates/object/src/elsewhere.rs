@@ -85,6 +85,11 @@ pub(crate) fn hold<'a>(
     let mut begin = Instant::now();
     loop {
         shared.check_interrupt()?;
+        if begin.elapsed() > THERE {
+            // Nobody puts a version together any more of an object that was removed.
+            shared.board.check_named()?;
+            begin = Instant::now();
+        }
         // Versions of a region ascend: for an older one than was asked for there is another region.
         let looked = match kept.take().filter(|open| open.asked.is_none_or(|asked| asked <= version)) {
             Some(open) => Ok(open),

@@ -291,6 +291,22 @@ impl Nodes {
         self.wires.numbers.read().unwrap().iter().position(|node| *node == Some(home)).unwrap()
     }
 
+    /// Lets a node, whose runtime was stopped, be lost.
+    #[allow(dead_code, reason = "not all suites do")]
+    pub fn lose(&self, place: usize) {
+        let node = self.number(place);
+        {
+            let (living, revision) = &mut *self.cluster.living.write().unwrap();
+            living.retain(|one| *one != node);
+            *revision += 1;
+        }
+        let runtimes = self.wires.runtimes.read().unwrap().clone();
+        for runtime in runtimes.into_iter().flatten() {
+            runtime.lost(node);
+            runtime.changed_homes();
+        }
+    }
+
     /// Begins another term of all homes.
     #[allow(dead_code, reason = "not all suites do")]
     pub fn begin_term(&self) {
