@@ -162,7 +162,7 @@ impl Desk {
     fn look(&mut self, id: ObjectId) {
         let looked = self.with(id, |one, around| one.look(around));
         if let Some(Err(crate::Error::Object(stillframe_object::Error::Removed { .. }))) = looked {
-            self.watched.remove(&id);
+            self.forget(id);
         }
         let is_well = !matches!(looked, Some(Err(_))) && !self.watched.get(&id).is_some_and(Watched::is_homeless);
         let processes = self.watched.get(&id).map(Watched::processes).unwrap_or_default();
@@ -180,8 +180,15 @@ impl Desk {
             self.watched.insert(id, Watched::new(&object, self.node));
         }
         let former = self.note_name(name).replace(id).filter(|former| *former != id);
-        former.into_iter().for_each(|former| _ = self.watched.remove(&former));
+        former.into_iter().for_each(|former| self.forget(former));
         Ok(id)
+    }
+
+    /// An object was removed.
+    fn forget(&mut self, id: ObjectId) {
+        if let Some(one) = self.watched.remove(&id) {
+            one.end();
+        }
     }
 
     /// Keeps a name in mind, and which object of that name is watched.
@@ -240,7 +247,7 @@ impl Desk {
             }
             Message::Decisions(decisions) => {
                 for ObjectDecision { object, decision } in decisions {
-                    self.with(object, |one, around| one.take_decision(decision, around)).unwrap_or(Ok(()))?;
+                    self.with(object, |one, around| one.take_decision(from, decision, around)).unwrap_or(Ok(()))?;
                 }
             }
             _ => {}
@@ -274,7 +281,7 @@ impl Desk {
 
     /// Somebody removed an object, on any node.
     pub(crate) fn note_removed(&mut self, name: &str, id: ObjectId) -> Result<()> {
-        self.watched.remove(&id);
+        self.forget(id);
         if self.objects.names().get(name)?.is_some_and(|there| ObjectId(there.id) == id) {
             self.objects.remove(name, true)?;
         }
@@ -291,13 +298,19 @@ impl Desk {
 
     fn try_ask(&mut self, client: u64, request: Request) -> Result<Option<Reply>> {
         match request {
+            Request::Read { .. } if self.readers.contains_key(&client) => {
+                let why = "this connection has a fragment already: each has one of its own";
+                Ok(Some(Reply::Failed(why.into())))
+            }
             Request::Read { name, id, text, bindings } => {
                 let found = self.watch(&name)?;
                 if found != ObjectId(id) {
                     return Ok(Some(Reply::Failed(format!("object '{name}' is another one by now: open it anew"))));
                 }
                 let region = self.with(found, |one, around| one.read(client, text, &bindings, around));
-                self.readers.insert(client, found);
+                if matches!(region, Some(Ok(_))) {
+                    self.readers.insert(client, found);
+                }
                 region.transpose().map(|region| region.map(Reply::Reading))
             }
             Request::Version { version, next } => {

@@ -129,29 +129,18 @@ impl Filling {
         state.published_ns = state.published_ns.max(published_ns);
     }
 
-    /// Puts elements of a writer of this node.
-    ///
-    /// # Errors
-    /// Why that failed.
-    pub(crate) fn put_own(&self, way: &Way, snapshot: &Snapshot, executor: &Executor) -> Result<(), String> {
-        let Way { writer, variable, transfer, .. } = way;
-        let mut state = self.state();
-        let Some(loan) = &mut state.loan else { return Ok(()) };
-        let run = |source: &[u8], loan: &mut LoanBytes| {
-            executor.run(transfer, source, loan).map_err(|error| error.to_string())
+    /// Puts elements of writers of this node; whether it could, or has to be asked again since others are just coming.
+    pub(crate) fn put_own(&self, ways: &[Way], snapshots: &[Snapshot], executor: &Executor) -> bool {
+        let mut state = match self.state.try_lock() {
+            Ok(state) => state,
+            Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
+            Err(TryLockError::WouldBlock) => return false,
         };
-        if snapshot.is_foreign() {
-            let mut bytes = Vec::new();
-            make_room(&mut bytes, transfer.source_bytes())?;
-            snapshot.read(variable, 0, &mut bytes).map_err(|error| error.to_string())?;
-            run(&bytes, loan)?;
-        } else {
-            let view = snapshot.view(variable).map_err(|error| error.to_string())?;
-            run(&view, loan)?;
+        for (way, snapshot) in ways.iter().zip(snapshots) {
+            // A version that cannot be filled stays one that is waited for.
+            let _ = state.put_own(way, snapshot, executor);
         }
-        state.missing.remove(writer);
-        state.published_ns = state.published_ns.max(snapshot.published_ns());
-        Ok(())
+        true
     }
 
     /// The memory with all elements, and when the last of them was published; nothing while any is missing.
@@ -167,6 +156,28 @@ impl Filling {
         }
         let published_ns = state.published_ns;
         state.loan.take().map(|loan| (loan, published_ns))
+    }
+}
+
+impl State {
+    fn put_own(&mut self, way: &Way, snapshot: &Snapshot, executor: &Executor) -> Result<(), String> {
+        let Way { writer, variable, transfer, .. } = way;
+        let Some(loan) = &mut self.loan else { return Ok(()) };
+        let run = |source: &[u8], loan: &mut LoanBytes| {
+            executor.run(transfer, source, loan).map_err(|error| error.to_string())
+        };
+        if snapshot.is_foreign() {
+            let mut bytes = Vec::new();
+            make_room(&mut bytes, transfer.source_bytes())?;
+            snapshot.read(variable, 0, &mut bytes).map_err(|error| error.to_string())?;
+            run(&bytes, loan)?;
+        } else {
+            let view = snapshot.view(variable).map_err(|error| error.to_string())?;
+            run(&view, loan)?;
+        }
+        self.missing.remove(writer);
+        self.published_ns = self.published_ns.max(snapshot.published_ns());
+        Ok(())
     }
 }
 

@@ -185,6 +185,13 @@ impl Readers {
         Ok(one.receiver.remove()?)
     }
 
+    /// The object was removed.
+    pub(crate) fn remove_all(self) {
+        // What cannot be removed goes with the next object of the name.
+        let receivers = self.all.into_values().flat_map(|one| [Some(one.receiver), one.former]);
+        receivers.flatten().for_each(|receiver| _ = receiver.remove());
+    }
+
     /// Hears what the home says of what a reader wants.
     pub(crate) fn answer(
         &mut self,
@@ -215,10 +222,15 @@ impl Readers {
                 place.confirmed = Some(writers.iter().copied().collect());
                 let is_current =
                     place.filling.as_ref().is_some_and(|filling| Some(&filling.writers) == place.confirmed.as_ref());
-                if !is_current {
-                    self.fill(known, number, version, &writers, around)?;
+                let filled = if is_current { Ok(()) } else { self.fill(known, number, version, &writers, around) };
+                if let Err(error) = filled.and_then(|()| self.finish(known, number, around)) {
+                    // The home does not say the same once more. The program asks again, as long as it wants to wait.
+                    if let Some((one, index)) = self.place(number) {
+                        one.places[index].end(known, number);
+                    }
+                    around.replies.extend(is_asked.then(|| (reader_of(number), Reply::Failed(error.to_string()))));
+                    return Err(error);
                 }
-                self.finish(known, number, around)?;
             }
         }
         Ok(())
@@ -310,6 +322,11 @@ impl Readers {
             true => self.want_next(known, reader_of(number), around),
             false => Ok(()),
         }
+    }
+
+    /// Whether elements of a writer are to come into a version of a fragment.
+    pub(crate) fn waits_for(&self, reader: u64, version: Version, writer: Writer) -> bool {
+        self.filling(reader, version).is_some_and(|filling| filling.writers.contains(&writer))
     }
 
     /// What a reader wants was lost on its way: asked of others, or given up if the home has said that there are none.

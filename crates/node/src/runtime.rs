@@ -11,13 +11,13 @@ use crate::socket::{self, Clients};
 use crate::surroundings::{OwnJob, Surroundings};
 use crate::watched::Watched;
 use drepl::executor::Executor;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::fs::File;
 use std::num::NonZeroU64;
 use std::os::unix::net::UnixListener;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
@@ -39,6 +39,9 @@ const GATHER: Duration = Duration::from_micros(100);
 
 /// How long to wait where a limit of the machine stands in the way.
 const AGAIN: Duration = Duration::from_millis(10);
+
+/// How long to wait before elements are put again where others were just coming.
+const BUSY: Duration = Duration::from_millis(1);
 
 /// The runtime of a node. When it is dropped, its threads end; what it told the node's programs stays.
 #[derive(Debug)]
@@ -331,13 +334,20 @@ impl Inner {
     }
 
     fn move_bytes(&self, todo: &Receiver<Vec<OwnJob>>) {
-        while let Ok(own) = todo.recv() {
-            for one in own {
-                for (way, snapshot) in one.ways.iter().zip(&one.snapshots) {
-                    // A version that cannot be filled stays one that is waited for.
-                    let _ = one.filling.put_own(way, snapshot, &self.executor);
+        // Those of fragments into which another node's elements are just coming, perhaps slowly. Others do not wait for them.
+        let mut left: VecDeque<OwnJob> = VecDeque::new();
+        loop {
+            let longest = if left.is_empty() { Duration::MAX } else { BUSY };
+            match todo.recv_timeout(longest) {
+                Ok(own) => left.extend(own),
+                Err(RecvTimeoutError::Timeout) => {}
+                Err(RecvTimeoutError::Disconnected) => return,
+            }
+            for one in std::mem::take(&mut left) {
+                match one.filling.put_own(&one.ways, &one.snapshots, &self.executor) {
+                    true => self.change(|desk| _ = desk.finish(one.place)),
+                    false => left.push_back(one),
                 }
-                self.change(|desk| _ = desk.finish(one.place));
             }
         }
     }

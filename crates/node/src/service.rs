@@ -13,10 +13,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
-use stillframe_etcd::{Child, Etcd, JoinOptions, Tls};
+use stillframe_etcd::{Child, Etcd, JoinOptions, NodeInfo, Tls};
 use stillframe_kernel::disk::capacity_bytes;
 use stillframe_link::identity::{AUTHORITY, CERTIFICATE, KEY};
-use stillframe_link::{Identity, Listener, Means, Options};
+use stillframe_link::{Connection, Identity, Listener, Means, Options};
 use stillframe_object::Objects;
 use stillframe_roster::writer::Node;
 use stillframe_wire::hello::{Hello, Protocols};
@@ -26,6 +26,9 @@ const NODE: &str = "runtime.node";
 
 /// How long another node may take to start an etcd.
 const MEETING_LIMIT: Duration = Duration::from_secs(60);
+
+/// How long a node of the same name may take to answer, if it lives.
+const NAMESAKE_LIMIT: Duration = Duration::from_secs(2);
 
 /// What a service needs.
 #[derive(Debug, Clone)]
@@ -115,7 +118,10 @@ impl Service {
         let names = find_names(&options, &identity)?;
         let etcd = open(&names, &identity)?;
         let kept = options.dir.join(".objects").join(NODE);
-        let joining = JoinOptions::new(&options.name, address.to_string()).lease(options.lease).former(former(&kept));
+        let former = former(&kept);
+        let nodes = etcd.nodes().map_err(|error| names.explain(error))?;
+        check_namesakes(&nodes, &options.name, former, address, &identity, &linking)?;
+        let joining = JoinOptions::new(&options.name, address.to_string()).lease(options.lease).former(former);
         let joined = stillframe_etcd::Cluster::join(&etcd, joining).map_err(|error| names.explain(error))?;
         let node = joined.node();
         fs::write(&kept, node.0.to_string()).map_err(Error::io("write", &kept))?;
@@ -241,6 +247,26 @@ fn open(names: &Names, identity: &Identity) -> Result<Etcd> {
     let is_secret = names.addresses.iter().any(|address| address.starts_with("https://"));
     let etcd = if is_secret { etcd.tls(names.tls.clone()) } else { etcd };
     etcd.open().map_err(|error| names.explain(error))
+}
+
+/// Makes sure that no other node that lives has this one's name: all would take this one for that one, started again. One that does
+/// not answer is this one before its memory was lost.
+fn check_namesakes(
+    nodes: &[(Node, NodeInfo)],
+    name: &str,
+    former: Option<Node>,
+    own: SocketAddr,
+    identity: &Identity,
+    options: &Options,
+) -> Result<()> {
+    let namesakes = nodes.iter().filter(|(node, info)| info.name == name && Some(*node) != former);
+    for (node, info) in namesakes {
+        let Ok(address) = info.address.parse::<SocketAddr>() else { continue };
+        if address != own && Connection::connect(address, identity, options, NAMESAKE_LIMIT).is_ok() {
+            return Err(Error::Namesake { name: name.into(), node: *node, address });
+        }
+    }
+    Ok(())
 }
 
 /// The number that this machine had last, if it wrote it down.

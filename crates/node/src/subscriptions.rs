@@ -30,7 +30,8 @@ impl Subscriptions {
         let key = (from, subscription);
         let before = self.all.remove(&key).filter(|before| before.layout == layout);
         let (fragment, planned, is_told) = match before {
-            Some(before) => (before.fragment, before.planned, before.is_told),
+            // Who asks again for the same version has lost something of it, perhaps also where the pieces go.
+            Some(before) => (before.fragment, before.planned, before.is_told && before.version != version),
             None => match known.relay.fragment(&layout.text, &numbers(&layout)) {
                 Ok((view, _)) => (view.fragment, None, false),
                 Err(_) => {

@@ -15,6 +15,9 @@ use stillframe_roster::writer::Version;
 /// How long to wait before a runtime that is gone is looked for again.
 const AGAIN: Duration = Duration::from_millis(20);
 
+/// How often it is looked whether the object is there.
+const THERE: Duration = Duration::from_millis(100);
+
 /// What the runtime fills for one fragment.
 #[derive(Debug)]
 pub(crate) struct Elsewhere {
@@ -107,8 +110,14 @@ pub(crate) fn hold<'a>(
     whom: &dyn Fn() -> Result<String>,
 ) -> Result<(&'a Sources, Vec<Snapshot>)> {
     let Wanted { fragment, text, bindings, version, prefetches } = *wanted;
+    let mut begin = Instant::now();
     loop {
         shared.check_interrupt()?;
+        if begin.elapsed() > THERE {
+            // Nobody puts a version together any more of an object that was removed.
+            shared.board.check_named()?;
+            begin = Instant::now();
+        }
         let looked = match kept.take() {
             Some(open) => Ok(open),
             None => Elsewhere::open(shared, fragment, text, bindings),

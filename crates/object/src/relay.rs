@@ -11,10 +11,14 @@ use drepl::{Fragment, IndexSet, View};
 use std::collections::BTreeMap;
 use std::num::NonZeroU64;
 use std::sync::Arc;
+use std::time::Duration;
 use stillframe::{DType, Declaration, Kind, LoanBytes, Observer, Region, Snapshot, VariableId};
 use stillframe_roster::writer::{Elements, Version, Who};
 
 pub use crate::board::Remote;
+
+/// How long who has the lock of a board is waited for. The runtime has other objects to care for, and comes again.
+const SOON: Duration = Duration::from_millis(100);
 
 /// A fragment that a process of another node writes.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -174,12 +178,12 @@ impl Relay {
     /// Tells this node's programs which fragments there are on other nodes: these, and no others.
     ///
     /// # Errors
-    /// Those of the object's files.
+    /// [`Error::Locked`](crate::Error::Locked) if somebody has the board just now; those of the object's files.
     pub fn tell(&mut self, remote: &[RemoteFragment]) -> Result<()> {
         if !remote.is_empty() && self.complete.is_none() {
             self.complete = Some(self.make_complete()?);
         }
-        let mut board = self.shared.board.lock()?;
+        let mut board = self.shared.board.lock_within(SOON)?;
         let members = Members::of_locked(&self.shared, &board)?;
         let known = members.list.values().filter(|member| member.is_remote());
         let mut known: BTreeMap<(u32, u32), _> = known
@@ -212,9 +216,9 @@ impl Relay {
     /// Tells the writer of a fragment of this node whether it counts on all nodes.
     ///
     /// # Errors
-    /// Those of the object's files.
+    /// [`Error::Locked`](crate::Error::Locked) if somebody has the board just now; those of the object's files.
     pub fn decide(&mut self, number: u32, verdict: Result<(), String>) -> Result<()> {
-        let mut board = self.shared.board.lock()?;
+        let mut board = self.shared.board.lock_within(SOON)?;
         board.add(match verdict {
             Ok(()) => Entry::Accept { number },
             Err(why) => Entry::Refuse { number, why },

@@ -1,5 +1,6 @@
 //! Nodes in one process: a directory each, and channels instead of a network.
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{Sender, channel};
@@ -8,7 +9,7 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 use stillframe_node::Runtime;
 use stillframe_node::cluster::Cluster;
-use stillframe_node::network::{Network, Outgoing, Traffic, Transmission};
+use stillframe_node::network::{Incoming, Network, Outgoing, Traffic, Transmission};
 use stillframe_object::{Description, Names, Objects, Result};
 use stillframe_roster::writer::{Node, Revision};
 use stillframe_wire::{Message, ObjectId};
@@ -19,6 +20,33 @@ struct Wires {
     numbers: RwLock<Vec<Option<Node>>>,
     runtimes: RwLock<Vec<Option<Arc<Runtime>>>>,
     sent_bytes: AtomicU64,
+    /// What is wrong on the way from one place to another.
+    faults: RwLock<BTreeMap<(usize, usize), Fault>>,
+}
+
+/// What is wrong on a way.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Fault {
+    /// How much later everything comes.
+    pub delay: Duration,
+    /// How long it takes to read what follows a message.
+    pub reading: Duration,
+    /// Whether versions and what is said of them are lost.
+    pub loses_versions: bool,
+}
+
+/// What follows a message, read slowly.
+struct Slow<'b>(&'b [u8], Duration);
+
+impl Incoming for Slow<'_> {
+    fn left_bytes(&self) -> u64 {
+        self.0.len() as u64
+    }
+
+    fn read(&mut self, into: &mut [u8]) -> std::io::Result<()> {
+        std::thread::sleep(self.1);
+        std::io::Read::read_exact(&mut self.0, into)
+    }
 }
 
 type Letter = (Node, Node, Message, Vec<u8>);
@@ -162,6 +190,7 @@ impl Nodes {
             numbers: RwLock::new(vec![None; count]),
             runtimes: none(),
             sent_bytes: AtomicU64::new(0),
+            faults: RwLock::default(),
         });
         let cluster = Arc::new(Fixed {
             living: RwLock::default(),
@@ -175,6 +204,12 @@ impl Nodes {
                 let wires = wires.clone();
                 threads.push(std::thread::spawn(move || {
                     for (from, node, message, bulk) in receiver {
+                        let fault = wires.faults.read().unwrap().get(&(place, to)).copied().unwrap_or_default();
+                        std::thread::sleep(fault.delay);
+                        let is_version = matches!(message, Message::Sources(_) | Message::Piece(_) | Message::Sent(_));
+                        if is_version && fault.loses_versions {
+                            continue;
+                        }
                         let runtime = wires.runtimes.read().unwrap()[to].clone();
                         let is_current = wires.numbers.read().unwrap()[to] == Some(node);
                         if let Some(runtime) = runtime.filter(|_| is_current) {
@@ -182,7 +217,7 @@ impl Nodes {
                             let mut body = Vec::new();
                             let kind = message.encode(&mut body);
                             let message = Message::decode(kind, &body).expect("what is encoded can be decoded");
-                            runtime.receive(from, message, &mut &bulk[..]);
+                            runtime.receive(from, message, &mut Slow(&bulk, fault.reading));
                         }
                     }
                 }));
@@ -242,6 +277,61 @@ impl Nodes {
     pub fn filled(&self, node: usize, object: &str) -> Option<u64> {
         let options = stillframe::Observer::options().dir(self.dir.join(node.to_string()));
         options.open(&format!("objects/{object}/r1")).unwrap().newest_number()
+    }
+
+    /// Makes something wrong on the way from one node to another.
+    #[allow(dead_code, reason = "not all suites do")]
+    pub fn set_fault(&self, from: usize, to: usize, fault: Fault) {
+        self.wires.faults.write().unwrap().insert((from, to), fault);
+    }
+
+    /// The runtime of a node that runs.
+    #[allow(dead_code, reason = "not all suites do")]
+    pub fn runtime(&self, place: usize) -> Arc<Runtime> {
+        self.wires.runtimes.read().unwrap()[place].clone().unwrap()
+    }
+
+    /// Its number.
+    #[allow(dead_code, reason = "not all suites do")]
+    pub fn number(&self, place: usize) -> Node {
+        self.wires.numbers.read().unwrap()[place].unwrap()
+    }
+
+    /// Where it has its regions.
+    #[allow(dead_code, reason = "not all suites do")]
+    pub fn dir(&self, place: usize) -> PathBuf {
+        self.dir.join(place.to_string())
+    }
+
+    /// Where the home of an object is.
+    #[allow(dead_code, reason = "not all suites do")]
+    pub fn home(&self, object: ObjectId) -> usize {
+        let home = self.cluster.home(object).unwrap().0;
+        self.wires.numbers.read().unwrap().iter().position(|node| *node == Some(home)).unwrap()
+    }
+
+    /// Lets a node, whose runtime was stopped, be lost.
+    #[allow(dead_code, reason = "not all suites do")]
+    pub fn lose(&self, place: usize) {
+        let node = self.number(place);
+        {
+            let (living, revision) = &mut *self.cluster.living.write().unwrap();
+            living.retain(|one| *one != node);
+            *revision += 1;
+        }
+        let runtimes = self.wires.runtimes.read().unwrap().clone();
+        for runtime in runtimes.into_iter().flatten() {
+            runtime.lost(node);
+            runtime.changed_homes();
+        }
+    }
+
+    /// Begins another term of all homes.
+    #[allow(dead_code, reason = "not all suites do")]
+    pub fn begin_term(&self) {
+        self.cluster.living.write().unwrap().1 += 1;
+        let runtimes = self.wires.runtimes.read().unwrap().clone();
+        runtimes.into_iter().flatten().for_each(|runtime| runtime.changed_homes());
     }
 
     /// Lets no home act, or again.
