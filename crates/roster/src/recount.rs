@@ -208,7 +208,7 @@ fn check_ledger(ledger: &Ledger, what: &str) {
 
 #[test]
 fn what_is_kept_is_what_is_found_anew() {
-    let seeds = std::env::var("SEEDS").ok().and_then(|text| text.parse().ok()).unwrap_or(300);
+    let seeds = std::env::var("SEEDS").ok().and_then(|text| text.parse().ok()).unwrap_or(100);
     let first = std::env::var("FIRST").ok().and_then(|text| text.parse().ok()).unwrap_or(0);
     let mut complete = 0;
     for seed in first..first + seeds {
