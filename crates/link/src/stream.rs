@@ -39,6 +39,11 @@ impl Outgoing {
         &self.socket
     }
 
+    /// Whether the peer has ended the connection, or it has failed: who waits for bulk on another network asks now and then.
+    pub fn has_hung_up(&self) -> bool {
+        self.socket.has_hung_up()
+    }
+
     fn seal(&mut self, plain: OutboundChunks<'_>) -> Result<()> {
         let sealed = self.sealer.seal(plain, &mut self.sealed);
         sealed.map_err(|error| Error::Ended { peer: self.socket.peer(), why: format!("sealing failed: {error}") })
@@ -135,6 +140,11 @@ impl Incoming {
 
     pub(crate) fn socket(&self) -> &Arc<Socket> {
         &self.socket
+    }
+
+    /// Whether the peer has ended the connection, or it has failed: who waits for bulk on another network asks now and then.
+    pub fn has_hung_up(&self) -> bool {
+        self.socket.has_hung_up()
     }
 
     /// Receives until so many sealed bytes are there; whether they are, for the stream may end before.
