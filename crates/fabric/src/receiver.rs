@@ -6,7 +6,7 @@ use crate::wait::{TOGETHER, Wait, Way};
 use std::collections::BTreeMap;
 use std::io::IoSliceMut;
 use std::time::Duration;
-use stillframe_link::{BulkReceiver, Deadline, Incoming, Result};
+use stillframe_link::{BulkReceiver, Deadline, Error, Incoming, Line, Result};
 
 /// How long after a peer has ended the connection nothing may come before nothing more is waited for.
 const QUIET: Duration = Duration::from_millis(250);
@@ -74,10 +74,9 @@ impl FabricReceiver {
             let Some(event) = self.endpoint.poll().map_err(|error| self.way.error(error))? else { break };
             match event {
                 Event::Received { slot, bytes } => self.take(slot, bytes)?,
-                Event::Failed { is_send: false, .. } => {
-                    return Err(self.way.malformed("a chunk that is too long"));
-                }
-                Event::Failed { error, .. } => return Err(self.way.error(error)),
+                Event::TooLong => return Err(self.way.malformed("a chunk that is too long")),
+                // The peer went while it was sending.
+                Event::Failed { error } => return Err(self.way.error(error)),
                 Event::Sent { .. } => {}
             }
             has_moved = true;
@@ -149,26 +148,42 @@ impl FabricReceiver {
         Ok(count)
     }
 
-    fn run(&mut self, stream: &Incoming, mut into: Into<'_, '_>, wanted: u64, deadline: Deadline) -> Result<u64> {
+    fn run(&mut self, stream: &Incoming, into: Into<'_, '_>, wanted: u64, deadline: Deadline) -> Result<u64> {
         if wanted == 0 {
             return Ok(0);
         }
         self.prepare()?;
+        let (line, mut count) = (stream.line(), 0);
+        match self.wait(&line, into, wanted, &mut count, deadline) {
+            Err(Error::Fabric { .. }) if !self.way.has_ended() && self.way.is_gone(&line) => Ok(count),
+            Err(error) => Err(error),
+            Ok(()) => Ok(count),
+        }
+    }
+
+    /// Reads so many bytes, and counts them. They are fewer if the peer ends the connection.
+    fn wait(
+        &mut self,
+        line: &Line,
+        mut into: Into<'_, '_>,
+        wanted: u64,
+        count: &mut u64,
+        deadline: Deadline,
+    ) -> Result<()> {
         let way = self.way.clone();
         let mut wait = Wait::new(&way, "receiving from", deadline);
-        let mut count = 0;
         loop {
             let has_come = self.look()?;
-            let read = self.read(&mut into, wanted - count)?;
-            count += read;
+            let read = self.read(&mut into, wanted - *count)?;
+            *count += read;
             self.grant()?;
-            if count == wanted {
-                return Ok(count);
+            if *count == wanted {
+                return Ok(());
             }
             if has_come || read > 0 {
                 wait.go_on()?;
-            } else if wait.pause()? && wait.quiet() >= QUIET && stream.has_hung_up() {
-                return Ok(count);
+            } else if wait.pause()? && wait.pace().quiet() >= QUIET && line.has_hung_up() {
+                return Ok(());
             }
         }
     }

@@ -68,4 +68,4 @@ pub use identity::Identity;
 pub use listener::Listener;
 pub use receiver::{Frame, Receiver};
 pub use sender::Sender;
-pub use stream::{Incoming, Outgoing};
+pub use stream::{Incoming, Line, Outgoing};

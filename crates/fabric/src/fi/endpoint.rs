@@ -1,11 +1,12 @@
 //! An endpoint, which sends messages to one peer and receives messages of one tag, out of and into slots of memory of its own.
 
 use super::layout::{
-    FI_ADDR_STR, FI_ADDR_UNSPEC, FI_AV_TABLE, FI_CQ_FORMAT_TAGGED, FI_EAGAIN, FI_EAVAIL, FI_ENABLE, FI_MR_LOCAL,
-    FI_RECV, FI_SEND, FI_WAIT_NONE, FiAvAttr, FiContext2, FiCqAttr, FiCqErrEntry, FiCqTaggedEntry, FiInfo, Fid, FidAv,
-    FidCq, FidDomain, FidEp, FidFabric, FidMr,
+    FI_ADDR_STR, FI_ADDR_UNSPEC, FI_AV_TABLE, FI_CQ_FORMAT_TAGGED, FI_EAGAIN, FI_EAVAIL, FI_ENABLE, FI_ETRUNC,
+    FI_MR_LOCAL, FI_RECV, FI_SEND, FI_WAIT_NONE, FiAvAttr, FiContext2, FiCqAttr, FiCqErrEntry, FiCqTaggedEntry, FiInfo,
+    Fid, FidAv, FidCq, FidDomain, FidEp, FidFabric, FidMr,
 };
 use super::library::{INJECT_BYTES, Library, QUEUE};
+use super::neighbours;
 use crate::error::{Error, Result};
 use std::alloc::{self, Layout};
 use std::ffi::{c_int, c_void};
@@ -28,8 +29,10 @@ pub(crate) enum Event {
     Received { slot: usize, bytes: usize },
     /// What was in it was sent.
     Sent { slot: usize },
-    /// Neither.
-    Failed { is_send: bool, error: Error },
+    /// A message came that is longer than the slot.
+    TooLong,
+    /// It was neither sent nor received.
+    Failed { error: Error },
 }
 
 /// Where a slot is.
@@ -77,19 +80,30 @@ struct Objects {
     endpoint: Option<NonNull<FidEp>>,
 }
 
+/// All that is to be closed and freed, which is done when this is dropped.
+#[derive(Default)]
+pub(super) struct Made {
+    objects: Objects,
+    pools: Vec<Pool>,
+}
+
+// SAFETY: libfabric's objects are bound to no thread, and this is used by one at a time.
+unsafe impl Send for Made {}
+
 /// An endpoint.
 pub(crate) struct Endpoint {
     library: &'static Library,
-    objects: Objects,
+    made: Made,
     needs_registration: bool,
     is_text: bool,
     address: Vec<u8>,
     peer: u64,
-    pools: Vec<Pool>,
+    /// The address of the peer, if it is of this process.
+    reached: Option<Vec<u8>>,
     states: Vec<State>,
 }
 
-// SAFETY: libfabric's objects are bound to no thread, and this is used by one at a time.
+// SAFETY: as above; descriptors are passed on to libfabric only.
 unsafe impl Send for Endpoint {}
 
 /// An object that a call made.
@@ -136,16 +150,19 @@ impl Endpoint {
         };
         let mut this = Endpoint {
             library,
-            objects: Objects::default(),
+            made: Made::default(),
             needs_registration,
             is_text,
             address: Vec::new(),
             peer: FI_ADDR_UNSPEC,
-            pools: Vec::new(),
+            reached: None,
             states: Vec::new(),
         };
         this.make(chosen)?;
         this.address = this.own_address()?;
+        if is_text {
+            neighbours::enter(&this.address);
+        }
         Ok(this)
     }
 
@@ -159,13 +176,13 @@ impl Endpoint {
             let code = (library.fabric)((*info).fabric_attr, &mut fabric, ptr::null_mut());
             library.check("fi_fabric", code)?;
             let fabric = made(fabric)?;
-            self.objects.fabric = Some(fabric);
+            self.made.objects.fabric = Some(fabric);
 
             let mut domain = ptr::null_mut();
             let code = ((*fabric.as_ref().ops).domain)(fabric.as_ptr(), info, &mut domain, ptr::null_mut());
             library.check("fi_domain", code)?;
             let domain = made(domain)?;
-            self.objects.domain = Some(domain);
+            self.made.objects.domain = Some(domain);
 
             let mut queue = ptr::null_mut();
             let mut attributes = FiCqAttr {
@@ -181,7 +198,7 @@ impl Endpoint {
             let code = (operations.cq_open)(domain.as_ptr(), &mut attributes, &mut queue, ptr::null_mut());
             library.check("fi_cq_open", code)?;
             let queue = made(queue)?;
-            self.objects.queue = Some(queue);
+            self.made.objects.queue = Some(queue);
 
             let mut peers = ptr::null_mut();
             let mut attributes = FiAvAttr {
@@ -196,13 +213,13 @@ impl Endpoint {
             let code = (operations.av_open)(domain.as_ptr(), &mut attributes, &mut peers, ptr::null_mut());
             library.check("fi_av_open", code)?;
             let peers = made(peers)?;
-            self.objects.peers = Some(peers);
+            self.made.objects.peers = Some(peers);
 
             let mut endpoint = ptr::null_mut();
             let code = (operations.endpoint)(domain.as_ptr(), info, &mut endpoint, ptr::null_mut());
             library.check("fi_endpoint", code)?;
             let endpoint = made(endpoint)?;
-            self.objects.endpoint = Some(endpoint);
+            self.made.objects.endpoint = Some(endpoint);
 
             let fid = endpoint.cast::<Fid>().as_ptr();
             let table = &*(*fid).ops;
@@ -213,7 +230,7 @@ impl Endpoint {
     }
 
     fn endpoint(&self) -> Result<NonNull<FidEp>> {
-        self.objects.endpoint.ok_or(Error::Unfit { what: "there is no endpoint" })
+        self.made.objects.endpoint.ok_or(Error::Unfit { what: "there is no endpoint" })
     }
 
     fn own_address(&self) -> Result<Vec<u8>> {
@@ -242,7 +259,11 @@ impl Endpoint {
     /// [`Error::Address`] if these bytes, which anybody may have made, are no address of this provider; [`Error::Call`].
     pub(crate) fn set_peer(&mut self, address: &[u8]) -> Result<()> {
         check_address(address, &self.address, self.is_text)?;
-        let peers = self.objects.peers.ok_or(Error::Unfit { what: "there is no endpoint" })?;
+        let peers = self.made.objects.peers.ok_or(Error::Unfit { what: "there is no endpoint" })?;
+        // From now on it stays, if it is of this process.
+        if self.is_text && self.reached.is_none() && neighbours::reach(address) {
+            self.reached = Some(address.to_vec());
+        }
         // Readable as far as a provider may read.
         let mut bytes = [0; ADDRESS_BYTES_MAX + 1];
         bytes[..address.len()].copy_from_slice(address);
@@ -298,15 +319,15 @@ impl Endpoint {
                 }
             }
         }
-        self.pools.push(pool);
+        self.made.pools.push(pool);
         self.states.resize(slots.end, State::Here);
         Ok(slots)
     }
 
     fn register(&self, begin: NonNull<u8>, bytes: usize) -> Result<NonNull<FidMr>> {
-        let domain = self.objects.domain.ok_or(Error::Unfit { what: "there is no endpoint" })?;
+        let domain = self.made.objects.domain.ok_or(Error::Unfit { what: "there is no endpoint" })?;
         let mut registration = ptr::null_mut();
-        let key = self.pools.len() as u64;
+        let key = self.made.pools.len() as u64;
         // SAFETY: the domain is live, and the memory is there until the registration was closed. It is for this side's own sends and
         // receives, and no peer can reach it.
         let code = unsafe {
@@ -322,7 +343,7 @@ impl Endpoint {
     /// A slot that is here: its bytes, their number, its context, its registration.
     fn here(&self, slot: usize) -> Result<(NonNull<u8>, usize, *mut c_void, *mut c_void)> {
         let is_here = self.states.get(slot) == Some(&State::Here);
-        let found = self.pools.iter().find_map(|pool| Some((pool, pool.slot(slot)?)));
+        let found = self.made.pools.iter().find_map(|pool| Some((pool, pool.slot(slot)?)));
         let Some((pool, index)) = found.filter(|_| is_here) else {
             return Err(Error::Unfit { what: "a slot was used that libfabric has" });
         };
@@ -423,7 +444,7 @@ impl Endpoint {
     /// # Errors
     /// [`Error::Call`], [`Error::Unfit`].
     pub(crate) fn poll(&mut self) -> Result<Option<Event>> {
-        let queue = self.objects.queue.ok_or(Error::Unfit { what: "there is no endpoint" })?;
+        let queue = self.made.objects.queue.ok_or(Error::Unfit { what: "there is no endpoint" })?;
         let mut entry =
             FiCqTaggedEntry { op_context: ptr::null_mut(), flags: 0, len: 0, buf: ptr::null_mut(), data: 0, tag: 0 };
         // SAFETY: the queue is live, and of the format of the entry.
@@ -476,7 +497,7 @@ impl Endpoint {
 
     /// What became of the slot of a context.
     fn event(&mut self, context: *mut c_void, bytes: usize, error: Option<Error>) -> Result<Event> {
-        let found = self.pools.iter().find_map(|pool| {
+        let found = self.made.pools.iter().find_map(|pool| {
             let offset = (context as usize).checked_sub(pool.contexts.cast::<u8>().as_ptr() as usize)?;
             let index = offset / size_of::<FiContext2>();
             (offset % size_of::<FiContext2>() == 0 && index < pool.slots.len())
@@ -486,7 +507,8 @@ impl Endpoint {
         let state = std::mem::replace(&mut self.states[slot], State::Here);
         match (state, error) {
             (State::Here, _) => Err(Error::Unfit { what: "libfabric has finished something twice" }),
-            (state, Some(error)) => Ok(Event::Failed { is_send: state == State::Sends, error }),
+            (State::Receives, Some(Error::Call { code: FI_ETRUNC, .. })) => Ok(Event::TooLong),
+            (_, Some(error)) => Ok(Event::Failed { error }),
             (State::Sends, None) => Ok(Event::Sent { slot }),
             (State::Receives, None) if bytes > slot_bytes => {
                 Err(Error::Unfit { what: "libfabric has received more than there is room for" })
@@ -497,6 +519,15 @@ impl Endpoint {
 }
 
 impl Drop for Endpoint {
+    fn drop(&mut self) {
+        // Without an address it was never finished, and nobody knows it.
+        if self.is_text && !self.address.is_empty() {
+            neighbours::leave(&self.address, self.reached.as_deref(), std::mem::take(&mut self.made));
+        }
+    }
+}
+
+impl Drop for Made {
     fn drop(&mut self) {
         let Objects { fabric, domain, queue, peers, endpoint } = std::mem::take(&mut self.objects);
         // SAFETY: each is live, closed once, and used no more; what was made later is closed before.

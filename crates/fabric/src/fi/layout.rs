@@ -36,6 +36,7 @@ pub(super) const FI_WAIT_NONE: c_int = 0;
 pub(super) const FI_ENODATA: isize = 61;
 pub(super) const FI_EAGAIN: isize = 11;
 pub(super) const FI_EAVAIL: isize = 259;
+pub(super) const FI_ETRUNC: i32 = 265;
 
 #[repr(C)]
 pub(super) struct Fid {
@@ -351,7 +352,7 @@ mod tests {
             FI_TAGGED FI_RECV FI_SEND FI_NUMERICHOST FI_SOURCE FI_CONTEXT FI_CONTEXT2 FI_MR_LOCAL FI_MR_VIRT_ADDR
             FI_MR_ALLOCATED FI_MR_PROV_KEY FI_ORDER_SAS FI_EP_RDM FI_THREAD_DOMAIN FI_AV_TABLE FI_SOCKADDR FI_SOCKADDR_IN
             FI_SOCKADDR_IN6 FI_ADDR_STR FI_ADDR_UNSPEC FI_ENABLE FI_CQ_FORMAT_TAGGED FI_WAIT_NONE FI_ENODATA FI_EAGAIN
-            FI_EAVAIL
+            FI_EAVAIL FI_ETRUNC
         };
         let sizes = [
             ("sizeof(struct fi_av_attr)", size_of::<FiAvAttr>()),

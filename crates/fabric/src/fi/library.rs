@@ -75,8 +75,10 @@ impl Library {
     }
 
     fn load() -> Result<Library> {
-        // SAFETY: the name ends with a zero. The library's initialisers are called, as for every program that is linked to it.
-        let handle = unsafe { libc::dlopen(NAME.as_ptr(), libc::RTLD_NOW | libc::RTLD_LOCAL) };
+        let handle = keeping_signals(|| {
+            // SAFETY: the name ends with a zero. Initialisers are called, as for every program that is linked to it.
+            unsafe { libc::dlopen(NAME.as_ptr(), libc::RTLD_NOW | libc::RTLD_LOCAL) }
+        });
         if handle.is_null() {
             // SAFETY: the text is this thread's until the next call.
             let why = unsafe { text(libc::dlerror()) };
@@ -211,6 +213,27 @@ impl Library {
             code => Err(self.error("fi_getinfo", code)),
         }
     }
+}
+
+/// Signals for which a library that libfabric needs (PSM) puts handlers of its own, which print and exit.
+const SIGNALS: [c_int; 6] = [libc::SIGSEGV, libc::SIGBUS, libc::SIGILL, libc::SIGABRT, libc::SIGINT, libc::SIGTERM];
+
+/// Does something, after which the process meets signals as before.
+fn keeping_signals<T>(work: impl FnOnce() -> T) -> T {
+    let before = SIGNALS.map(|signal| {
+        let mut action = std::mem::MaybeUninit::<libc::sigaction>::zeroed();
+        // SAFETY: the structure has room for the answer, and all zeros are one, too.
+        unsafe {
+            let code = libc::sigaction(signal, ptr::null(), action.as_mut_ptr());
+            (signal, code == 0, action.assume_init())
+        }
+    });
+    let done = work();
+    for (signal, _, action) in before.iter().filter(|(_, is_known, _)| *is_known) {
+        // SAFETY: it is what the system had said.
+        let _ = unsafe { libc::sigaction(*signal, action, ptr::null_mut()) };
+    }
+    done
 }
 
 /// A text of C, as far as it is one.
