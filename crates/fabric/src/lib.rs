@@ -36,6 +36,8 @@ mod libfabric;
 pub mod message;
 mod receiver;
 mod sender;
+#[cfg(test)]
+mod tests;
 mod wait;
 
 pub use error::{Error, Result};

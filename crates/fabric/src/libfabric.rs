@@ -50,7 +50,7 @@ impl Libfabric {
         Library::open()?.providers()
     }
 
-    fn ends(&self, place: &Place) -> Result<FabricEnd> {
+    pub(crate) fn ends(&self, place: &Place) -> Result<FabricEnd> {
         let open = || Endpoint::open(self.library, &self.provider, place.local, HEAD_BYTES + CHUNK_BYTES);
         let (receives, sends) = (open()?, open()?);
         let (mut one, mut two) = ([0; 32], [0; 32]);
@@ -81,11 +81,11 @@ impl Fabric for Libfabric {
     }
 }
 
-struct FabricEnd {
-    own: Address,
+pub(crate) struct FabricEnd {
+    pub(crate) own: Address,
     address: Vec<u8>,
-    receives: Endpoint,
-    sends: Endpoint,
+    pub(crate) receives: Endpoint,
+    pub(crate) sends: Endpoint,
     way: Way,
 }
 

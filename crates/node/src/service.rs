@@ -44,8 +44,8 @@ pub struct ServiceOptions {
     pub names: Vec<String>,
     /// Certificates for etcd, if they are others than the job's.
     pub names_tls: Option<Tls>,
-    /// Whether versions travel beside TLS, on a network that nobody else is on.
-    pub is_plain: bool,
+    /// How versions travel, on all nodes alike.
+    pub means: Means,
     /// After how long a node that is not heard of counts as lost.
     pub lease: Duration,
 }
@@ -94,8 +94,7 @@ impl Service {
     /// Those of the certificate, of etcd, and of [`Runtime::start`].
     pub fn start(options: ServiceOptions) -> Result<Service> {
         let identity = Identity::open(&options.identity)?;
-        let means = if options.is_plain { Means::Plain } else { Means::Tls };
-        let linking = Options { means, ..Options::default() };
+        let linking = Options { means: options.means.clone(), ..Options::default() };
         let listener = Listener::bind(options.listen, &identity, &linking)?;
         let mut address = listener.address();
         if let Some(ip) = options.advertise {
@@ -261,7 +260,7 @@ mod tests {
                 identity: certificate.clone(),
                 names: Vec::new(),
                 names_tls: None,
-                is_plain: false,
+                means: Means::Tls,
                 lease: Duration::from_secs(5),
             };
             Service::start(options).unwrap()

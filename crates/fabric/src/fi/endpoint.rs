@@ -260,22 +260,26 @@ impl Endpoint {
     pub(crate) fn set_peer(&mut self, address: &[u8]) -> Result<()> {
         check_address(address, &self.address, self.is_text)?;
         let peers = self.made.objects.peers.ok_or(Error::Unfit { what: "there is no endpoint" })?;
-        // From now on it stays, if it is of this process.
-        if self.is_text && self.reached.is_none() && neighbours::reach(address) {
-            self.reached = Some(address.to_vec());
-        }
         // Readable as far as a provider may read.
         let mut bytes = [0; ADDRESS_BYTES_MAX + 1];
         bytes[..address.len()].copy_from_slice(address);
         let mut peer = FI_ADDR_UNSPEC;
-        // SAFETY: the object is live. The address has the form of this endpoint's own, of which the provider reads one.
-        let count = unsafe {
-            let insert = (*peers.as_ref().ops).insert;
-            insert(peers.as_ptr(), bytes.as_ptr().cast(), 1, &mut peer, 0, ptr::null_mut())
+        let mut insert = || {
+            // SAFETY: the object is live. The address has the form of this endpoint's own, of which the provider reads one.
+            let count = unsafe {
+                let insert = (*peers.as_ref().ops).insert;
+                insert(peers.as_ptr(), bytes.as_ptr().cast(), 1, &mut peer, 0, ptr::null_mut())
+            };
+            self.library.check("fi_av_insert", count)?;
+            match count == 1 && peer != FI_ADDR_UNSPEC {
+                true => Ok(()),
+                false => Err(Error::Address { why: "no such place is reached" }),
+            }
         };
-        self.library.check("fi_av_insert", count)?;
-        if count != 1 || peer == FI_ADDR_UNSPEC {
-            return Err(Error::Address { why: "no such place is reached" });
+        if !self.is_text {
+            insert()?;
+        } else if neighbours::reach(address, &self.address, insert)? {
+            self.reached = Some(address.to_vec());
         }
         self.peer = peer;
         Ok(())

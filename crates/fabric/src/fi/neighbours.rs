@@ -4,6 +4,7 @@
 //! endpoint is closed only when no other one of this process uses it any more. Other processes have mappings of their own.
 
 use super::endpoint::Made;
+use crate::error::{Error, Result};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 struct Neighbour {
@@ -25,11 +26,23 @@ pub(super) fn enter(address: &[u8]) {
     all().push(Neighbour { address: address.to_vec(), users: 1, made: Made::default() });
 }
 
-/// An endpoint is reached by another one; whether it is of this process.
-pub(super) fn reach(address: &[u8]) -> bool {
+/// An endpoint is to be reached by another one, which `insert` does. Meanwhile none is closed. Whether it is of this process.
+///
+/// # Errors
+/// Those of `insert`, and [`Error::Address`] for one of this process that is closed already.
+pub(super) fn reach(address: &[u8], own: &[u8], insert: impl FnOnce() -> Result<()>) -> Result<bool> {
     let mut all = all();
     let found = all.iter_mut().find(|one| one.address == address);
-    found.map(|one| one.users += 1).is_some()
+    if found.is_none() && process(address) == process(own) {
+        return Err(Error::Address { why: "it is of an end that is gone" });
+    }
+    insert()?;
+    Ok(found.map(|one| one.users += 1).is_some())
+}
+
+/// Whose an address is: `fi_shm://PROCESS:…`.
+fn process(address: &[u8]) -> Option<&[u8]> {
+    address.split(|byte| *byte == b':').nth(1)
 }
 
 /// An endpoint, which reached another one perhaps, is used no more. It is closed now or later.
