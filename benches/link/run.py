@@ -39,6 +39,7 @@ def main():
     parser.add_argument("--mib", type=int, default=256)
     parser.add_argument("--rounds", type=int, default=6, help="transfers of each turn")
     parser.add_argument("--turns", type=int, default=9)
+    parser.add_argument("--only", default="", help="ways whose names begin so")
     arguments = parser.parse_args()
     in_c = TARGET / "link-beside-c"
     subprocess.run(["cc", "-O2", "-Wall", "-o", in_c, HERE / "beside_c.c", "-lssl", "-lcrypto", "-lpthread"], check=True)
@@ -54,6 +55,8 @@ def main():
     fabrics = [means for means in ("fabric:tcp", "fabric:shm") if is_there(means)]
     cases += [(means, "Stillframe's plain", [ours, "plain"], False) for means in fabrics]
     for means, beside, other, read_ahead in cases:
+        if not means.startswith(arguments.only):
+            continue
         times, theirs = [], []
         for _ in range(arguments.turns):
             times.append(seconds([ours, means, *size], False))

@@ -21,11 +21,18 @@ pub struct Args {
 
 const PROGRAM: &str = "still-node";
 
+/// Bytes of libfabric's own buffers where it makes messages out of connections (`ofi_rxm`). It has thousands of them, of 16 KiB if nobody
+/// says otherwise: 80 MiB for each endpoint. Versions go past them.
+const FABRIC_BUFFERS: (&str, &str) = ("FI_OFI_RXM_BUFFER_SIZE", "1024");
+
 /// Becomes the runtime.
 pub fn run(context: &mut Context, args: &Args) -> Verdict {
     let mut command = Command::new(beside::find(PROGRAM, "`make build` makes it, and `make install` puts it there")?);
     // The directory of regions is given as to all commands, before or behind their names.
     command.env("STILLFRAME_DIR", &context.dir);
+    if std::env::var_os(FABRIC_BUFFERS.0).is_none() {
+        command.env(FABRIC_BUFFERS.0, FABRIC_BUFFERS.1);
+    }
     command.args(&args.rest);
     match beside::become_it(command)? {}
 }
