@@ -44,6 +44,11 @@ impl Drop for Started {
     fn drop(&mut self) {
         let _ = self.0.kill();
         let _ = self.0.wait();
+        // What a killed process leaves in shared memory, nobody else removes.
+        let own = format!("{}:", self.0.id());
+        let names = std::fs::read_dir("/dev/shm").unwrap().filter_map(|entry| entry.ok());
+        let left = names.filter(|entry| entry.file_name().to_string_lossy().starts_with(&own));
+        left.for_each(|entry| _ = std::fs::remove_file(entry.path()));
     }
 }
 
@@ -67,14 +72,6 @@ fn start(what: &str, provider: &str) -> Option<(Started, Connection)> {
     let connection = listener.accept(LONG).unwrap().unwrap();
     std::fs::remove_dir_all(&dir).unwrap();
     Some((child, connection))
-}
-
-/// What a killed process leaves in shared memory, which nobody else removes.
-fn sweep(child: &Started) {
-    let names = std::fs::read_dir("/dev/shm").unwrap().filter_map(|entry| entry.ok());
-    let own = format!("{}:", child.0.id());
-    let left = names.filter(|entry| entry.file_name().to_string_lossy().starts_with(&own));
-    left.for_each(|entry| _ = std::fs::remove_file(entry.path()));
 }
 
 #[test]
@@ -107,7 +104,6 @@ fn a_process_that_is_killed_ends_bulk_on_the_other_side() {
         child.0.kill().unwrap();
         let error = frame.read(&mut vec![0; BYTES - (1 << 20)], LONG).unwrap_err();
         assert!(matches!(error, Error::Closed { missing_bytes: 1.., .. }), "{provider}: {error}");
-        sweep(&child);
 
         // It takes a part, and is killed while this side sends the rest.
         let Some((mut child, connection)) = start("receive", provider) else { continue };
@@ -119,6 +115,5 @@ fn a_process_that_is_killed_ends_bulk_on_the_other_side() {
             let error = sending.join().unwrap().unwrap_err();
             assert!(matches!(error, Error::Closed { .. }), "{provider}: {error}");
         });
-        sweep(&child);
     }
 }
