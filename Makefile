@@ -66,12 +66,12 @@ check: ## formatter, linter, and links in the documentation
 	$(LOOM) cargo clippy -p stillframe-protocol --all-targets -- -D warnings
 
 suites: ## rust, c and tcasm at once, for which everything is built once
-	scripts/setup.sh export c tcasm etcd
+	scripts/setup.sh export c tcasm etcd fabric
 	cargo test -p stillframe-header
 	cargo test $$(scripts/setup.sh export-features)
 
 rust: ## unit, property, documentation and command-line tests
-	scripts/setup.sh export etcd
+	scripts/setup.sh export etcd fabric
 	cargo test --workspace --exclude stillframe-python --exclude stillframe-header --exclude stillframe-c \
 		--exclude stillframe-tcasm $$(scripts/setup.sh export-features)
 
@@ -206,8 +206,8 @@ etcd-bench: ## creating objects in etcd beside plain puts
 	cargo build --release -p etcd-bench
 	target/release/etcd-bench $(ARGS)
 
-link-bench: ## bulk between two threads over TCP, beside the same in C
-	scripts/setup.sh link
+link-bench: ## bulk between two threads over TCP, beside the same in C, and over libfabric
+	scripts/setup.sh link fabric
 	cargo build --release -p link-bench
 	python3 benches/link/run.py $(ARGS)
 

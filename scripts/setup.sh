@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Makes a machine with Rust, a C compiler and Python 3.11 ready: scripts/setup.sh [STEP]...
-# Steps: c, python, demo, plots, test, cxx, fortran, mpi, etcd, cmake, pkg-config, valgrind, tcasm, rivals, dist, export, formats, link,
-# nodes, kernels.
+# Steps: c, python, demo, plots, test, cxx, fortran, mpi, etcd, fabric, cmake, pkg-config, valgrind, tcasm, rivals, dist, export,
+# formats, link, nodes, kernels.
 # Installs Debian packages where it may, else says which are missing. Everything else goes below target/.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -128,6 +128,11 @@ for what in "$@"; do
         # Namespaces as nodes.
         nodes) debian ip:iproute2 unshare:util-linux nsenter:util-linux setpriv:util-linux etcd:etcd-server ;;
         link) [ -e /usr/include/openssl/ssl.h ] || debian no-openssl-yet:libssl-dev ;;
+        # libfabric, which is opened at run time; its headers are for a test.
+        fabric)
+            [ -e /usr/include/rdma/fi_tagged.h ] || debian no-libfabric-yet:libfabric1,libfabric-dev ||
+                say "tests over libfabric are left out"
+            ;;
         cmake) debian cmake:cmake make:make ;;
         pkg-config) debian pkg-config:pkg-config ;;
         valgrind) debian valgrind:valgrind,libc6-dbg ;;

@@ -1,14 +1,16 @@
 //! Sends a file in shared memory to the memory of another thread, over a connection to this machine.
 //!
-//! `link-bench tls|plain MIB ROUNDS` prints the seconds of each round, from the call to the receiver's word that it has all, and those
+//! `link-bench tls|plain|fabric:PROVIDER MIB ROUNDS` prints the seconds of each round, from the call to the receiver's word that it has all, and those
 //! that processors worked for it.
 //! `link-bench messages BYTES ROUNDS` prints those of a message there and back.
 
 use std::fs::File;
 use std::os::unix::fs::FileExt;
 use std::process::ExitCode;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 use std::{env, fs, thread};
+use stillframe_fabric::Libfabric;
 use stillframe_kernel::process_time;
 use stillframe_link::{Connection, Error, Identity, Listener, Means, Options, Source, identity};
 
@@ -54,12 +56,29 @@ fn run(means: Means, body: &[u8], file: Option<&File>, bytes: usize, rounds: usi
     })
 }
 
+/// A way for bulk by its name.
+fn named(name: &str) -> Result<Means, String> {
+    match name.strip_prefix("fabric:") {
+        Some(provider) => {
+            Libfabric::open(provider).map(|fabric| Means::Fabric(Arc::new(fabric))).map_err(|error| error.to_string())
+        }
+        None => name.parse(),
+    }
+}
+
 fn main() -> ExitCode {
     let arguments: Vec<String> = env::args().collect();
     let number = |place: usize| arguments.get(place).and_then(|text| text.parse::<usize>().ok());
     let done = match (arguments.get(1).map(String::as_str), number(2), number(3)) {
         (Some("messages"), Some(bytes), Some(rounds)) => run(Means::Tls, &vec![7; bytes], None, 0, rounds),
-        (Some(means), Some(mib), Some(rounds)) if means.parse::<Means>().is_ok() => {
+        (Some(means), Some(mib), Some(rounds)) => {
+            let means = match named(means) {
+                Ok(means) => means,
+                Err(error) => {
+                    eprintln!("{means}: {error}");
+                    return ExitCode::FAILURE;
+                }
+            };
             let path = format!("/dev/shm/link-bench-{}", std::process::id());
             let bytes = mib << 20;
             let file = File::options().read(true).write(true).create_new(true).open(&path).and_then(|file| {
@@ -68,7 +87,7 @@ fn main() -> ExitCode {
                 Ok(file)
             });
             match file {
-                Ok(file) => run(means.parse().unwrap_or_default(), &[], Some(&file), bytes, rounds),
+                Ok(file) => run(means, &[], Some(&file), bytes, rounds),
                 Err(error) => {
                     eprintln!("{path}: {error}");
                     return ExitCode::FAILURE;
@@ -76,7 +95,7 @@ fn main() -> ExitCode {
             }
         }
         _ => {
-            eprintln!("usage: link-bench tls|plain MIB ROUNDS, or link-bench messages BYTES ROUNDS");
+            eprintln!("usage: link-bench tls|plain|fabric:PROVIDER MIB ROUNDS, or link-bench messages BYTES ROUNDS");
             return ExitCode::FAILURE;
         }
     };

@@ -77,6 +77,17 @@ pub fn wait(socket: impl AsFd, ready: Ready, limit: Option<Duration>) -> Result<
     }
 }
 
+/// Whether the peer has ended its direction of a connection, or the connection has failed. Bytes that came before may still be there.
+pub fn has_hung_up(socket: impl AsFd) -> bool {
+    let mut sockets = [PollFd::new(&socket, PollFlags::RDHUP)];
+    match poll(&mut sockets, Some(&Timespec { tv_sec: 0, tv_nsec: 0 })) {
+        Ok(count) => count > 0,
+        // Whoever waits asks again.
+        Err(Errno::INTR) => false,
+        Err(_) => true,
+    }
+}
+
 /// Bytes that were moved, or that nothing could be moved now.
 fn moved(call: &'static str, bytes: usize, done: rustix::io::Result<usize>) -> Result<Option<usize>, Failure> {
     match done {

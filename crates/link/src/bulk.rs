@@ -4,17 +4,18 @@
 //! |---|---|---|
 //! | [`Tls`] | in the stream of frames, behind its frame's body | any network |
 //! | [`Plain`] | on a connection of its own, as it is, in the order of the frames | a network that nobody else can listen to or write into |
+//! | [`Fabric`] | on another network than TCP, as it is, in the order of the frames | the same |
 //!
-//! Neither is ever open to somebody without the job's certificate. With [`Plain`], whoever can change what travels on the network
-//! can change bulk, and nobody would notice.
+//! None is ever open to somebody without the job's certificate. With [`Plain`] and with a [`Fabric`], whoever can change what travels
+//! on the network can change bulk, and nobody would notice.
 //!
 //! **Pages in flight.** `sendfile` returns when the pages of the file stand in the connection's queue, not when they are with the
 //! peer: the network card reads them later, and a page that is written meanwhile arrives as it is then. So whoever sends a range of a
 //! plane keeps the lease on its version until the *receiver* says, by a frame of its own, that it has the bulk. That [`Sender::send`]
 //! returned is not enough, nor that the kernel's queue is empty here.
 //!
-//! A third way, by libfabric for one, implements the three traits, registers in [`Means`], and agrees on its addresses in the greeting
-//! as [`Plain`] does on its secret.
+//! What a [`Fabric`] is, this crate does not know. It opens an [`End`] on each side, whose addresses go to the other side inside TLS
+//! with the greeting; then both join them.
 //!
 //! [`Sender::send`]: crate::Sender::send
 
@@ -24,35 +25,45 @@ use crate::socket::Socket;
 use crate::stream::{Incoming, Outgoing};
 use std::fmt;
 use std::io::{IoSlice, IoSliceMut};
+use std::net::{IpAddr, SocketAddr};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::str::FromStr;
 use std::sync::Arc;
+use std::time::Duration;
 use stillframe_kernel::socket::{FileRoute, Ready};
 
 /// Which way bulk travels. Both sides of a connection have to choose the same.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Default)]
 pub enum Means {
     /// Inside TLS.
     #[default]
     Tls,
     /// Beside TLS, as it is.
     Plain,
+    /// Beside TLS, on another network than TCP.
+    Fabric(Arc<dyn Fabric>),
 }
 
+/// What is said of a fabric before its name is.
+const FABRIC: &str = "a fabric";
+
 impl Means {
-    pub(crate) fn number(self) -> u8 {
+    pub(crate) fn number(&self) -> u8 {
         match self {
             Means::Tls => 1,
             Means::Plain => 2,
+            Means::Fabric(_) => 3,
         }
     }
 
     /// What a peer calls so.
     pub(crate) fn name_of(number: u8) -> String {
-        [Means::Tls, Means::Plain]
-            .iter()
-            .find(|means| means.number() == number)
-            .map_or("something unknown".into(), Means::to_string)
+        match number {
+            1 => Means::Tls.to_string(),
+            2 => Means::Plain.to_string(),
+            3 => FABRIC.into(),
+            _ => "something unknown".into(),
+        }
     }
 }
 
@@ -61,9 +72,22 @@ impl fmt::Display for Means {
         f.write_str(match self {
             Means::Tls => "tls",
             Means::Plain => "plain",
+            Means::Fabric(fabric) => fabric.name(),
         })
     }
 }
+
+/// Fabrics are equal if their names are.
+impl PartialEq for Means {
+    fn eq(&self, other: &Means) -> bool {
+        match (self, other) {
+            (Means::Fabric(one), Means::Fabric(two)) => one.name() == two.name(),
+            _ => self.number() == other.number(),
+        }
+    }
+}
+
+impl Eq for Means {}
 
 impl FromStr for Means {
     type Err = String;
@@ -113,6 +137,48 @@ impl<'a> Source<'a> {
             Source::File { bytes, .. } => *bytes,
         }
     }
+}
+
+/// Bytes of the name of a fabric at most.
+pub const NAME_BYTES_MAX: usize = 255;
+/// Bytes of an end's address at most.
+pub const ADDRESS_BYTES_MAX: usize = 4096;
+
+/// Another network than TCP.
+pub trait Fabric: Send + Sync + fmt::Debug {
+    /// What it is called, on both sides alike: at most [`NAME_BYTES_MAX`].
+    fn name(&self) -> &str;
+
+    /// Opens this side's end of a way for bulk.
+    ///
+    /// # Errors
+    /// [`Error::Fabric`](crate::Error::Fabric), and [`Error::NoMemory`](crate::Error::NoMemory).
+    fn open(&self, place: &Place) -> Result<Box<dyn End>>;
+}
+
+/// For which connection an end is opened.
+#[derive(Debug, Clone, Copy)]
+pub struct Place {
+    /// This side's address in TCP.
+    pub local: IpAddr,
+    /// The other side.
+    pub peer: SocketAddr,
+    /// How long a peer may take nothing of what is sent to it.
+    pub silence: Duration,
+    /// Bytes that nobody else knows, and no other end has.
+    pub random: [u8; 64],
+}
+
+/// One side of a way for bulk that does not know the other yet.
+pub trait End: Send {
+    /// Where it is, and what else the other side needs, secrets among it: it travels inside TLS. At most [`ADDRESS_BYTES_MAX`].
+    fn address(&self) -> &[u8];
+
+    /// Joins it to an end of the peer, by the address that came from there.
+    ///
+    /// # Errors
+    /// [`Error::Malformed`](crate::Error::Malformed) for what is no address, and as [`Fabric::open`].
+    fn join(self: Box<Self>, theirs: &[u8]) -> Result<Box<dyn Bulk>>;
 }
 
 /// A way for bulk, on both sides of a connection and in both directions.

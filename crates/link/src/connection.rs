@@ -16,7 +16,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 /// How a connection behaves.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Options {
     /// How bulk travels; the same on both sides.
     pub means: Means,
@@ -108,10 +108,11 @@ impl Connection {
         let socket = Arc::new(Socket::connect(peer, options.silence, deadline)?);
         let (mut out, mut incoming) = handshake::connect(&socket, identity, deadline)?;
         let own = greeting::random()?;
-        greeting::greet(&mut out, options.means, &own, deadline)?;
-        let other = greeting::be_greeted(&mut incoming, options.means, deadline)?;
-        let bulk: Box<dyn Bulk> = match options.means {
+        greeting::greet(&mut out, &options.means, &own, deadline)?;
+        let other = greeting::be_greeted(&mut incoming, &options.means, deadline)?;
+        let bulk: Box<dyn Bulk> = match &options.means {
             Means::Tls => Box::new(Tls),
+            Means::Fabric(fabric) => greeting::join(&mut out, &mut incoming, &**fabric, options.silence, deadline)?,
             Means::Plain => {
                 let secret = Secret::of_connection(&own, &other);
                 let socket = Socket::connect(peer, options.silence, deadline)?;

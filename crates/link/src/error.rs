@@ -49,6 +49,21 @@ pub enum Error {
         /// Its error; `ETIMEDOUT` is a peer that was silent for too long.
         source: Os,
     },
+    /// The library of another network than TCP failed. The connection has ended, or was not made.
+    #[error(
+        "bulk cannot go to {peer} by {fabric}: {call}: {why}; see that {fabric} works between the two nodes, or start all runtimes of \
+         the job without it"
+    )]
+    Fabric {
+        /// Whom to.
+        peer: SocketAddr,
+        /// The name of the network.
+        fabric: String,
+        /// The call.
+        call: &'static str,
+        /// What the library says.
+        why: String,
+    },
     /// The peer ended the connection.
     #[error("{peer} ended the connection{}; connect again, and see there why", during(*missing_bytes))]
     Closed {

@@ -4,8 +4,11 @@
 //! clear, and is for one connection. Whoever connects opens the second connection to the same port, and names the first by a ticket
 //! made from the key. Then each proves to the other, by an HMAC over the ticket, random bytes of both for this purpose, and who it
 //! is, that it has the key. The ticket is good until one proof was right.
+//!
+//! With a [`Fabric`] there is no second connection. Behind its greeting each side says, inside TLS, the name of the fabric and the
+//! address of its end: a byte and so many of the name, two and so many of the address.
 
-use crate::bulk::Means;
+use crate::bulk::{ADDRESS_BYTES_MAX, Bulk, Fabric, Means, NAME_BYTES_MAX, Place};
 use crate::deadline::Deadline;
 use crate::error::{Error, Refusal, Result};
 use crate::frame::VERSION;
@@ -18,6 +21,7 @@ use std::io::IoSlice;
 use std::net::SocketAddr;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
 use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
 
 const GREETING: [u8; 4] = *b"SFLH";
 const GREETING_BYTES: usize = 40;
@@ -81,13 +85,13 @@ const CONNECTS: &str = "connects";
 const ACCEPTS: &str = "accepts";
 
 /// Sends this side's greeting.
-pub(crate) fn greet(out: &mut Outgoing, means: Means, random: &Random, deadline: Deadline) -> Result<()> {
+pub(crate) fn greet(out: &mut Outgoing, means: &Means, random: &Random, deadline: Deadline) -> Result<()> {
     let [low, high] = VERSION.to_le_bytes();
     out.send(&[&GREETING, &[low, high, means.number(), 0], random], deadline)
 }
 
 /// Receives the other side's.
-pub(crate) fn be_greeted(incoming: &mut Incoming, means: Means, deadline: Deadline) -> Result<Random> {
+pub(crate) fn be_greeted(incoming: &mut Incoming, means: &Means, deadline: Deadline) -> Result<Random> {
     let peer = incoming.socket().peer();
     let mut bytes = [0; GREETING_BYTES];
     if incoming.receive(&mut bytes, deadline)? < GREETING_BYTES {
@@ -106,6 +110,59 @@ pub(crate) fn be_greeted(incoming: &mut Incoming, means: Means, deadline: Deadli
         return Err(Error::Refused { peer, why: Refusal::OtherBulk { theirs, ours } });
     }
     Ok(random)
+}
+
+/// Makes a way for bulk on a fabric, whose name both sides have to give it. On both sides the greetings were exchanged.
+pub(crate) fn join(
+    out: &mut Outgoing,
+    incoming: &mut Incoming,
+    fabric: &dyn Fabric,
+    silence: Duration,
+    deadline: Deadline,
+) -> Result<Box<dyn Bulk>> {
+    let socket = out.socket();
+    let (local, peer) = (socket.local()?.ip(), socket.peer());
+    let mut bytes = [0; 2 * RANDOM_BYTES];
+    bytes[..RANDOM_BYTES].copy_from_slice(&random()?);
+    bytes[RANDOM_BYTES..].copy_from_slice(&random()?);
+    let end = fabric.open(&Place { local, peer, silence, random: bytes })?;
+    introduce(out, fabric.name(), end.address(), deadline)?;
+    end.join(&be_introduced(incoming, fabric.name(), deadline)?)
+}
+
+/// Says which fabric it is, and where this side's end is.
+fn introduce(out: &mut Outgoing, name: &str, address: &[u8], deadline: Deadline) -> Result<()> {
+    let name = &name.as_bytes()[..name.len().min(NAME_BYTES_MAX)];
+    if address.len() > ADDRESS_BYTES_MAX {
+        let (bytes, max_bytes) = (address.len() as u64, ADDRESS_BYTES_MAX as u64);
+        return Err(Error::TooLarge { part: "address", bytes, max_bytes });
+    }
+    out.send(&[&[name.len() as u8], name, &(address.len() as u16).to_le_bytes(), address], deadline)
+}
+
+/// Receives the other side's address.
+fn be_introduced(incoming: &mut Incoming, name: &str, deadline: Deadline) -> Result<Vec<u8>> {
+    let peer = incoming.socket().peer();
+    let mut take = |bytes: usize| {
+        let mut all = vec![0; bytes];
+        match incoming.receive(&mut all, deadline)? == bytes {
+            true => Ok(all),
+            false => Err(Error::Closed { peer, missing_bytes: 0 }),
+        }
+    };
+    let name_bytes = take(1)?[0];
+    let theirs = take(name_bytes.into())?;
+    let length = take(2)?;
+    let bytes = usize::from(u16::from_le_bytes([length[0], length[1]]));
+    if bytes > ADDRESS_BYTES_MAX {
+        return Err(Error::Malformed { peer, what: format!("an address of {bytes} bytes") });
+    }
+    let address = take(bytes)?;
+    if theirs != name.as_bytes() {
+        let (theirs, ours) = (String::from_utf8_lossy(&theirs).escape_default().to_string(), name.to_owned());
+        return Err(Error::Refused { peer, why: Refusal::OtherBulk { theirs, ours } });
+    }
+    Ok(address)
 }
 
 /// Opens the connection for bulk.

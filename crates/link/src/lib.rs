@@ -59,7 +59,7 @@ mod stream;
 #[cfg(test)]
 mod tests;
 
-pub use bulk::{Means, Source};
+pub use bulk::{Bulk, BulkReceiver, BulkSender, End, Fabric, Means, Place, Source};
 pub use connection::{Connection, Cut, Options};
 pub use credit::Credit;
 pub use deadline::Deadline;
@@ -68,4 +68,4 @@ pub use identity::Identity;
 pub use listener::Listener;
 pub use receiver::{Frame, Receiver};
 pub use sender::Sender;
-pub use stream::{Incoming, Outgoing};
+pub use stream::{Incoming, Line, Outgoing};

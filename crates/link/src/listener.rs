@@ -79,7 +79,7 @@ impl Listener {
         let (arrived, arrives) = mpsc::sync_channel(WAITING);
         let door = Arc::new(Door {
             identity: identity.clone(),
-            options: *options,
+            options: options.clone(),
             tickets: Tickets::default(),
             arrived,
             busy: Mutex::default(),
@@ -185,9 +185,9 @@ impl Door {
     }
 
     fn greet(&self, stream: TcpStream, peer: SocketAddr, place: Place) -> Result<Option<Connection>> {
-        let Options { means, silence, patience } = self.options;
-        let deadline = Deadline::after(patience);
-        let socket = Socket::new(stream, peer, silence)?;
+        let Options { means, silence, patience } = &self.options;
+        let deadline = Deadline::after(*patience);
+        let socket = Socket::new(stream, peer, *silence)?;
         if socket.begins_with(&BULK, deadline)? {
             self.tickets.admit(socket, deadline)?;
             return Ok(None);
@@ -210,6 +210,16 @@ impl Door {
             Means::Tls => {
                 greeting::greet(&mut out, means, &own, deadline)?;
                 Box::new(Tls)
+            }
+            Means::Fabric(fabric) => {
+                greeting::greet(&mut out, means, &own, deadline)?;
+                let joined = greeting::join(&mut out, &mut incoming, &**fabric, *silence, deadline);
+                joined.inspect_err(|error| {
+                    // So that it can say there what does not suit.
+                    if let Error::Refused { .. } = error {
+                        handshake::linger(&socket);
+                    }
+                })?
             }
             Means::Plain => {
                 // It may come as soon as the other side knows these random bytes.

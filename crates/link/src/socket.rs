@@ -172,6 +172,18 @@ impl Socket {
         Ok(sent)
     }
 
+    /// This side's address.
+    pub(crate) fn local(&self) -> Result<SocketAddr> {
+        let peer = self.peer;
+        let broken = |error: std::io::Error| Error::Broken { peer, call: "getsockname", source: Os::from(&error) };
+        self.stream.local_addr().map_err(broken)
+    }
+
+    /// Whether the peer has ended the connection, or it has failed.
+    pub(crate) fn has_hung_up(&self) -> bool {
+        socket::has_hung_up(&self.stream)
+    }
+
     /// Ends the connection; whoever waits for it is woken.
     pub(crate) fn shut_down(&self) {
         socket::shut_down(&self.stream);

@@ -16,6 +16,25 @@ const BATCH_RECORDS: usize = 4;
 /// Bytes of the buffer for what was received and not opened yet.
 const BUFFER_BYTES: usize = 16 * RECORD_BYTES_MAX;
 
+/// The connection in TCP beside which bulk travels on another network. As long as there is one of these, it stays open, unless
+/// somebody ends it.
+#[derive(Debug, Clone)]
+pub struct Line {
+    socket: Arc<Socket>,
+}
+
+impl Line {
+    /// Whether the peer has ended the connection, or it has failed: who waits for bulk asks now and then.
+    pub fn has_hung_up(&self) -> bool {
+        self.socket.has_hung_up()
+    }
+
+    /// Ends the connection: whoever sends or receives is woken, on both sides.
+    pub fn end(&self) {
+        self.socket.shut_down();
+    }
+}
+
 /// What is sent to a peer, sealed.
 pub struct Outgoing {
     socket: Arc<Socket>,
@@ -37,6 +56,11 @@ impl Outgoing {
 
     pub(crate) fn socket(&self) -> &Arc<Socket> {
         &self.socket
+    }
+
+    /// The connection itself.
+    pub fn line(&self) -> Line {
+        Line { socket: Arc::clone(&self.socket) }
     }
 
     fn seal(&mut self, plain: OutboundChunks<'_>) -> Result<()> {
@@ -135,6 +159,11 @@ impl Incoming {
 
     pub(crate) fn socket(&self) -> &Arc<Socket> {
         &self.socket
+    }
+
+    /// The connection itself.
+    pub fn line(&self) -> Line {
+        Line { socket: Arc::clone(&self.socket) }
     }
 
     /// Receives until so many sealed bytes are there; whether they are, for the stream may end before.

@@ -228,8 +228,8 @@ fn in_tls(listener: &Listener, identity: &Identity) -> Result<(Outgoing, Incomin
     let socket = Arc::new(Socket::connect(listener.address(), LONG, deadline)?);
     let (mut out, mut incoming) = handshake::connect(&socket, identity, deadline)?;
     let own = greeting::random()?;
-    greeting::greet(&mut out, Means::Plain, &own, deadline)?;
-    let other = greeting::be_greeted(&mut incoming, Means::Plain, deadline)?;
+    greeting::greet(&mut out, &Means::Plain, &own, deadline)?;
+    let other = greeting::be_greeted(&mut incoming, &Means::Plain, deadline)?;
     Ok((out, incoming, Secret::of_connection(&own, &other)))
 }
 
@@ -271,8 +271,8 @@ fn bare() -> (Outgoing, Incoming, Connection) {
     let deadline = Deadline::after(LONG);
     let socket = Arc::new(Socket::connect(listener.address(), LONG, deadline).unwrap());
     let (mut out, mut incoming) = handshake::connect(&socket, &good, deadline).unwrap();
-    greeting::greet(&mut out, Means::Tls, &[0; 32], deadline).unwrap();
-    greeting::be_greeted(&mut incoming, Means::Tls, deadline).unwrap();
+    greeting::greet(&mut out, &Means::Tls, &[0; 32], deadline).unwrap();
+    greeting::be_greeted(&mut incoming, &Means::Tls, deadline).unwrap();
     (out, incoming, listener.accept(LONG).unwrap().unwrap())
 }
 

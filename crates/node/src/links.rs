@@ -66,9 +66,9 @@ enum Unconnected {
 impl From<stillframe_link::Error> for Unconnected {
     fn from(error: stillframe_link::Error) -> Unconnected {
         match error {
-            stillframe_link::Error::Refused { .. } | stillframe_link::Error::RefusedThere { .. } => {
-                Unconnected::Refused(error.to_string())
-            }
+            stillframe_link::Error::Refused { .. }
+            | stillframe_link::Error::RefusedThere { .. }
+            | stillframe_link::Error::Fabric { .. } => Unconnected::Refused(error.to_string()),
             _ => Unconnected::Absent,
         }
     }

@@ -6,11 +6,14 @@ use signal_hook::iterator::Signals;
 use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
 use std::path::PathBuf;
 use std::process::ExitCode;
+use std::str::FromStr;
+use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::time::{Duration, Instant};
 use stillframe_etcd::Tls;
+use stillframe_fabric::Libfabric;
 use stillframe_kernel::priority;
-use stillframe_link::identity;
+use stillframe_link::{Means, identity};
 use stillframe_node::{Service, ServiceOptions};
 use stillframe_object::Objects;
 
@@ -88,6 +91,12 @@ struct Run {
     /// MiB of memory that versions may take which programs of this node read of others [default: half of the file system of DIR]
     #[arg(long, value_name = "MIB", value_parser = clap::value_parser!(u64).range(1..=1 << 40))]
     memory_mib: Option<u64>,
+    /// How versions travel: over TCP, or by a provider of libfabric, which is experimental. All nodes of a job say the same
+    ///
+    /// libfabric (Debian: libfabric1) has to be installed. Providers are tcp, which is the default, shm for nodes that are one
+    /// machine, and what the site has, such as verbs;ofi_rxm or cxi. Versions then go beside TLS, as with --plain.
+    #[arg(long, value_name = "tcp|fabric[:PROVIDER]", default_value = "tcp", conflicts_with = "plain")]
+    bulk: Bulk,
     /// Seconds after which a node that is not heard of counts as lost
     #[arg(long, value_name = "SECONDS", default_value_t = 3)]
     lease: u64,
@@ -97,6 +106,37 @@ struct Run {
     /// Print JSON when it runs: {"node", "address", "names"}
     #[arg(long)]
     json: bool,
+}
+
+/// How versions travel.
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Bulk {
+    Tcp,
+    /// By a provider of libfabric.
+    Fabric(String),
+}
+
+impl FromStr for Bulk {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Bulk, String> {
+        match text.split_once(':') {
+            None if text == "tcp" => Ok(Bulk::Tcp),
+            None if text == "fabric" => Ok(Bulk::Fabric("tcp".into())),
+            Some(("fabric", provider)) if !provider.is_empty() => Ok(Bulk::Fabric(provider.into())),
+            _ => Err("it is none of tcp, fabric and fabric:PROVIDER".into()),
+        }
+    }
+}
+
+impl Bulk {
+    fn means(&self, is_plain: bool) -> Result<Means, stillframe_fabric::Error> {
+        Ok(match self {
+            Bulk::Fabric(provider) => Means::Fabric(Arc::new(Libfabric::open(provider)?)),
+            Bulk::Tcp if is_plain => Means::Plain,
+            Bulk::Tcp => Means::Tls,
+        })
+    }
 }
 
 /// Wait until the runtime of this node runs and has connections to others
@@ -191,6 +231,7 @@ fn run(args: Run) -> Result<(), Box<dyn std::error::Error>> {
     let (sender, signals) = channel();
     let mut told = Signals::new([SIGINT, SIGTERM, SIGHUP])?;
     std::thread::spawn(move || told.forever().take_while(|signal| sender.send(*signal).is_ok()).count());
+    let means = args.bulk.means(args.plain)?;
     let options = ServiceOptions {
         dir: args.dir.unwrap_or_else(stillframe::inspect::root),
         name,
@@ -199,7 +240,7 @@ fn run(args: Run) -> Result<(), Box<dyn std::error::Error>> {
         identity: args.certificate,
         names: args.names,
         names_tls,
-        is_plain: args.plain,
+        means,
         memory_bytes: args.memory_mib.map(|mib| mib << 20),
         lease: Duration::from_secs(args.lease),
     };

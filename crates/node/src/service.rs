@@ -48,11 +48,11 @@ pub struct ServiceOptions {
     pub names: Vec<String>,
     /// Certificates for etcd, if they are others than the job's.
     pub names_tls: Option<Tls>,
-    /// Whether versions travel beside TLS, on a network that nobody else is on.
-    pub is_plain: bool,
     /// How many bytes of memory versions may take that this node's programs read of other nodes; half of the file system of `dir` by
     /// default.
     pub memory_bytes: Option<u64>,
+    /// How versions travel, on all nodes alike.
+    pub means: Means,
     /// After how long a node that is not heard of counts as lost.
     pub lease: Duration,
 }
@@ -101,8 +101,7 @@ impl Service {
     /// Those of the certificate, of etcd, and of [`Runtime::start`].
     pub fn start(options: ServiceOptions) -> Result<Service> {
         let identity = Identity::open(&options.identity)?;
-        let means = if options.is_plain { Means::Plain } else { Means::Tls };
-        let linking = Options { means, ..Options::default() };
+        let linking = Options { means: options.means.clone(), ..Options::default() };
         let listener = Listener::bind(options.listen, &identity, &linking)?;
         let mut address = listener.address();
         if let Some(ip) = options.advertise {
@@ -296,8 +295,8 @@ mod tests {
                 identity: certificate.clone(),
                 names: Vec::new(),
                 names_tls: None,
-                is_plain: false,
                 memory_bytes: None,
+                means: Means::Tls,
                 lease: Duration::from_secs(5),
             };
             Service::start(options).unwrap()

@@ -6,9 +6,11 @@ use common::watchdog;
 use std::collections::BTreeSet;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 use stillframe_etcd::Child;
-use stillframe_link::{Connection, Options, Source, identity};
+use stillframe_fabric::Libfabric;
+use stillframe_link::{Connection, Means, Options, Source, identity};
 use stillframe_node::{Error, Service, ServiceOptions};
 use stillframe_object::Objects;
 use stillframe_object::hints::bit_of;
@@ -38,7 +40,7 @@ impl Place {
         Objects::options().dir(self.node(name)).open().unwrap()
     }
 
-    fn options(&self, name: &str, names: &[&str], is_plain: bool) -> ServiceOptions {
+    fn options(&self, name: &str, names: &[&str], means: &Means) -> ServiceOptions {
         ServiceOptions {
             dir: self.node(name),
             name: name.into(),
@@ -47,14 +49,14 @@ impl Place {
             identity: self.0.join("certificate"),
             names: names.iter().map(|name| name.to_string()).collect(),
             names_tls: None,
-            is_plain,
             memory_bytes: None,
+            means: means.clone(),
             lease: Duration::from_secs(3),
         }
     }
 
-    fn start(&self, name: &str, names: &[&str], is_plain: bool) -> Service {
-        Service::start(self.options(name, names, is_plain)).unwrap()
+    fn start(&self, name: &str, names: &[&str], means: &Means) -> Service {
+        Service::start(self.options(name, names, means)).unwrap()
     }
 }
 
@@ -64,10 +66,10 @@ impl Drop for Place {
     }
 }
 
-fn exchange(is_plain: bool) {
-    let place = Place::new(if is_plain { "plain" } else { "tls" });
-    let first = place.start("a", &[], is_plain);
-    let second = place.start("b", &[first.names()], is_plain);
+fn exchange(means: &Means) {
+    let place = Place::new(&means.to_string().replace(':', "-"));
+    let first = place.start("a", &[], means);
+    let second = place.start("b", &[first.names()], means);
     assert_ne!(first.node(), second.node());
     let here = place.objects("a").create("u", "var u [300,1000] float64").create().unwrap();
     let there = place.objects("b").wait("u", LONG).unwrap();
@@ -99,13 +101,25 @@ fn exchange(is_plain: bool) {
 #[test]
 fn nodes_exchange_versions_inside_tls() {
     let _watchdog = watchdog(120);
-    exchange(false);
+    exchange(&Means::Tls);
 }
 
 #[test]
 fn nodes_exchange_versions_beside_tls() {
     let _watchdog = watchdog(120);
-    exchange(true);
+    exchange(&Means::Plain);
+}
+
+#[test]
+fn nodes_exchange_versions_over_libfabric() {
+    let _watchdog = watchdog(120);
+    // `shm` is for nodes of one machine, as these are.
+    for provider in ["tcp", "shm"] {
+        match Libfabric::open(provider) {
+            Ok(fabric) => exchange(&Means::Fabric(Arc::new(fabric))),
+            Err(error) => eprintln!("skipped: {error}"),
+        }
+    }
 }
 
 #[test]
@@ -114,12 +128,12 @@ fn a_stranger_is_not_let_in() {
     let (place, other) = (Place::new("own"), Place::new("other"));
     // Names that everybody reaches, as those of a site may be.
     let names = Child::options().start().unwrap();
-    let _first = place.start("a", &[names.endpoint()], false);
+    let _first = place.start("a", &[names.endpoint()], &Means::Tls);
     let here = place.objects("a").create("u", "var u [8] int32").create().unwrap();
     let mut writer = here.write("{ var v = u }").attach().unwrap();
     writer.publish(1).unwrap();
     // One with the certificate of another job of the same name.
-    let stranger = other.start("b", &[names.endpoint()], false);
+    let stranger = other.start("b", &[names.endpoint()], &Means::Tls);
     let there = other.objects("b").wait("u", LONG).unwrap();
     let mut all = there.read("{ var v = u }").attach().unwrap();
     let error = all.reattach(1, Duration::from_secs(1)).unwrap_err();
@@ -143,7 +157,7 @@ fn answer(place: &Place, to: SocketAddr, hello: Hello) -> Message {
 fn a_runtime_that_cannot_be_talked_to_is_told_why() {
     let _watchdog = watchdog(120);
     let place = Place::new("refused");
-    let first = place.start("a", &[], false);
+    let first = place.start("a", &[], &Means::Tls);
     let hello = |node: Node, abi: u32| Hello {
         protocols: Protocols::OWN,
         job: "heat-17".into(),
@@ -166,12 +180,12 @@ fn a_runtime_that_cannot_be_talked_to_is_told_why() {
 fn names_of_a_job_are_for_those_with_its_certificate() {
     let _watchdog = watchdog(120);
     let (place, other) = (Place::new("own-names"), Place::new("other-names"));
-    let first = place.start("a", &[], false);
+    let first = place.start("a", &[], &Means::Tls);
     assert!(first.names().starts_with("https://"), "{}", first.names());
-    let refused = Service::start(other.options("b", &[first.names()], false)).unwrap_err();
+    let refused = Service::start(other.options("b", &[first.names()], &Means::Tls)).unwrap_err();
     assert!(matches!(refused, Error::Names(_)), "{refused}");
     let plain = first.names().replace("https", "http");
-    let refused = Service::start(place.options("b", &[&plain], false)).unwrap_err();
+    let refused = Service::start(place.options("b", &[&plain], &Means::Tls)).unwrap_err();
     assert!(matches!(refused, Error::Names(_)), "{refused}");
 }
 
@@ -182,7 +196,7 @@ fn nodes_find_each_other_by_the_directory_of_the_certificate() {
     let names = ["a", "b", "c"];
     let mut all: Vec<Service> = std::thread::scope(|scope| {
         let place = &place;
-        let start = |name| scope.spawn(move || place.start(name, &[], false));
+        let start = |name| scope.spawn(move || place.start(name, &[], &Means::Tls));
         let threads: Vec<_> = names.into_iter().map(start).collect();
         threads.into_iter().map(|thread| thread.join().unwrap()).collect()
     });
@@ -214,7 +228,7 @@ fn nodes_find_each_other_by_the_directory_of_the_certificate() {
     drop(writer);
     all.sort_by_key(|one| one.names_process().is_some());
     all.into_iter().for_each(|one| one.leave().unwrap());
-    let again = place.start("d", &[], false);
+    let again = place.start("d", &[], &Means::Tls);
     assert!(again.names_process().is_some());
 }
 
@@ -222,8 +236,8 @@ fn nodes_find_each_other_by_the_directory_of_the_certificate() {
 fn names_are_kept_again_when_their_etcd_was_killed() {
     let _watchdog = watchdog(120);
     let place = Place::new("killed");
-    let first = place.start("a", &[], false);
-    let _second = place.start("b", &[], false);
+    let first = place.start("a", &[], &Means::Tls);
+    let _second = place.start("b", &[], &Means::Tls);
     let here = place.objects("a").create("u", "var u [8] int32").create().unwrap();
     let mut writer = here.write("{ var v = u }").attach().unwrap();
     writer.publish(1).unwrap();
@@ -254,8 +268,8 @@ fn names_are_kept_again_when_their_etcd_was_killed() {
 fn an_object_that_is_removed_can_be_created_anew() {
     let _watchdog = watchdog(240);
     let place = Place::new("anew");
-    let _first = place.start("a", &[], false);
-    let _second = place.start("b", &[], false);
+    let _first = place.start("a", &[], &Means::Tls);
+    let _second = place.start("b", &[], &Means::Tls);
     let (here, there) = (place.objects("a"), place.objects("b"));
     for round in 1..=20_i64 {
         let object = here.create("u", "var u [n] int64").bind("n", 8 * round).create().unwrap();
@@ -285,7 +299,7 @@ fn an_object_that_is_removed_can_be_created_anew() {
 fn objects_are_told_apart_whatever_they_are_called() {
     let _watchdog = watchdog(120);
     let place = Place::new("alike");
-    let _first = place.start("a", &[], false);
+    let _first = place.start("a", &[], &Means::Tls);
     let here = place.objects("a");
     let alike = (0..).map(|number| format!("u{number}")).filter(|name| bit_of(name) == bit_of("u"));
     for name in std::iter::once("u".to_owned()).chain(alike.take(2)) {
@@ -307,9 +321,9 @@ fn restart(place: &Path, service: &mut Option<Service>, options: ServiceOptions)
 fn a_runtime_that_is_started_again_goes_on_where_it_was() {
     let _watchdog = watchdog(120);
     let place = Place::new("again");
-    let first = place.start("a", &[], false);
+    let first = place.start("a", &[], &Means::Tls);
     let names = first.names().to_owned();
-    let mut second = Some(place.start("b", &[&names], false));
+    let mut second = Some(place.start("b", &[&names], &Means::Tls));
     let there = place.objects("b").create("u", "var u [1000] int64").create().unwrap();
     let here = place.objects("a").wait("u", LONG).unwrap();
     let mut writer = there.write("{ var v = u }").attach().unwrap();
@@ -319,7 +333,7 @@ fn a_runtime_that_is_started_again_goes_on_where_it_was() {
         writer.publish(version).unwrap();
         all.reattach(version, LONG).unwrap();
         assert_eq!(all.variable::<i64>("v").unwrap(), [version as i64; 1000]);
-        let took = restart(&place.node("b"), &mut second, place.options("b", &[&names], false));
+        let took = restart(&place.node("b"), &mut second, place.options("b", &[&names], &Means::Tls));
         let begin = Instant::now();
         assert_eq!(here.wait_newer(version - 1, LONG).unwrap(), version);
         let mut other = here.read("{ var v = u }").attach().unwrap();
@@ -332,8 +346,8 @@ fn a_runtime_that_is_started_again_goes_on_where_it_was() {
 fn a_writer_attaches_while_another_one_publishes() {
     let _watchdog = watchdog(120);
     let place = Place::new("ahead");
-    let first = place.start("a", &[], false);
-    let _second = place.start("b", &[first.names()], false);
+    let first = place.start("a", &[], &Means::Tls);
+    let _second = place.start("b", &[first.names()], &Means::Tls);
     let here = place.objects("a").create("u", "var u [8] float64").create().unwrap();
     let mut left = here.write("{ var v [x:4] = u[x] }").attach().unwrap();
     for version in 1..=20_u64 {
@@ -353,8 +367,8 @@ fn a_writer_attaches_while_another_one_publishes() {
 fn writers_of_two_nodes_attach_as_soon_as_there_is_an_object() {
     let _watchdog = watchdog(240);
     let place = Place::new("at-once");
-    let first = place.start("a", &[], false);
-    let _second = place.start("b", &[first.names()], false);
+    let first = place.start("a", &[], &Means::Tls);
+    let _second = place.start("b", &[first.names()], &Means::Tls);
     for round in 0..40 {
         let name = format!("u{round}");
         std::thread::scope(|scope| {
@@ -382,15 +396,15 @@ fn writers_of_two_nodes_attach_as_soon_as_there_is_an_object() {
 fn two_nodes_of_one_name_do_not_push_each_other_out() {
     let _watchdog = watchdog(120);
     let place = Place::new("namesakes");
-    let first = place.start("a", &[], false);
+    let first = place.start("a", &[], &Means::Tls);
     let here = place.objects("a").create("u", "var u [1000] int64").create().unwrap();
     let mut writer = here.write("{ var v = u }").attach().unwrap();
     writer.publish(1).unwrap();
-    let _third = place.start("c", &[first.names()], false);
+    let _third = place.start("c", &[first.names()], &Means::Tls);
     let there = place.objects("c").wait("u", LONG).unwrap();
     let mut all = there.read("{ var v = u }").attach().unwrap();
     all.reattach(1, LONG).unwrap();
-    let namesake = ServiceOptions { name: "a".into(), ..place.options("b", &[first.names()], false) };
+    let namesake = ServiceOptions { name: "a".into(), ..place.options("b", &[first.names()], &Means::Tls) };
     match Service::start(namesake) {
         Err(error) => assert!(error.to_string().contains("'a'"), "{error}"),
         Ok(second) => {

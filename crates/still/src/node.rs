@@ -21,11 +21,23 @@ pub struct Args {
 
 const PROGRAM: &str = "still-node";
 
+/// Bytes of libfabric's own buffers where it makes messages out of connections (`ofi_rxm`). It has thousands of them, of 16 KiB if nobody
+/// says otherwise: 80 MiB for each endpoint. Versions go past them.
+const FABRIC_BUFFERS: (&str, &str) = ("FI_OFI_RXM_BUFFER_SIZE", "1024");
+
+/// That a provider which libfabric loads takes no signals, and writes no file where the runtime stands if it crashes (`libpsm`).
+const NO_BACKTRACE: (&str, &str) = ("IPATH_NO_BACKTRACE", "1");
+
 /// Becomes the runtime.
 pub fn run(context: &mut Context, args: &Args) -> Verdict {
     let mut command = Command::new(beside::find(PROGRAM, "`make build` makes it, and `make install` puts it there")?);
     // The directory of regions is given as to all commands, before or behind their names.
     command.env("STILLFRAME_DIR", &context.dir);
+    for (name, value) in [FABRIC_BUFFERS, NO_BACKTRACE] {
+        if std::env::var_os(name).is_none() {
+            command.env(name, value);
+        }
+    }
     command.args(&args.rest);
     match beside::become_it(command)? {}
 }

@@ -16,8 +16,6 @@ pub use watchdog::watchdog;
 
 /// Longer than anything here takes.
 pub const LONG: Duration = Duration::from_secs(100);
-/// Every way for bulk.
-pub const ALL: [Means; 2] = [Means::Tls, Means::Plain];
 
 /// A name of its own in shared memory.
 pub fn path(name: &str) -> PathBuf {
@@ -37,16 +35,16 @@ pub fn identity() -> &'static Identity {
     })
 }
 
-pub fn options(means: Means) -> Options {
-    Options { means, silence: LONG, patience: LONG }
+pub fn options(means: &Means) -> Options {
+    Options { means: means.clone(), silence: LONG, patience: LONG }
 }
 
-pub fn listen(means: Means) -> Listener {
+pub fn listen(means: &Means) -> Listener {
     Listener::bind("127.0.0.1:0".parse().unwrap(), identity(), &options(means)).unwrap()
 }
 
 /// Two ends of a connection: the one that connected, the one that accepted.
-pub fn pair(means: Means) -> (Connection, Connection) {
+pub fn pair(means: &Means) -> (Connection, Connection) {
     let listener = listen(means);
     let connects = Connection::connect(listener.address(), identity(), &options(means), LONG);
     let connects = connects.unwrap_or_else(|error| panic!("{error}; there: {:?}", listener.accept(LONG)));

@@ -1,0 +1,7 @@
+//! A message of bulk over libfabric.
+#![no_main]
+
+#[path = "../../crates/fabric/tests/reading/bytes.rs"]
+mod bytes;
+
+libfuzzer_sys::fuzz_target!(|input: &[u8]| bytes::message(input));
