@@ -135,19 +135,22 @@ impl WriteOptions {
         check(&shared, &view)?;
         let elements = shared.space.elements(&view.fragment).map_err(shared.scattered())?.into();
         let deadline = Deadline::after(self.wait);
+        // What this node's runtime says to be complete, once it has refused an older one: a node that joins learns it by the answer.
+        let mut announced = shared.description.initial;
         let mut fragment = loop {
-            match self.try_attach(&shared, &view, &elements, deadline)? {
-                Attempt::Attached(mut fragment) => {
-                    // That the others know of it has to be sure before the program goes on, and others count on it.
-                    match fragment.wait_accepted(deadline) {
-                        Ok(()) => break *fragment,
-                        // A node that joins learns which version is complete by the answer.
-                        Err(Error::NotAccepted { .. }) if self.is_late(&shared, fragment.version())? => {
-                            fragment.detach()?
+            match self.try_attach(&shared, &view, &elements, announced, deadline)? {
+                // That the others know of it has to be sure before the program goes on, and others count on it.
+                Attempt::Attached(mut fragment) => match fragment.wait_accepted(deadline) {
+                    Ok(()) => break *fragment,
+                    Err(error @ Error::NotAccepted { .. }) => match self.find_newer(&shared, fragment.version())? {
+                        Some(newer) => {
+                            announced = newer;
+                            fragment.detach()?;
                         }
-                        Err(error) => return Err(error),
-                    }
-                }
+                        None => return Err(error),
+                    },
+                    Err(error) => return Err(error),
+                },
                 Attempt::Late => {}
                 Attempt::Taken(observer, seen) => {
                     shared.check_interrupt()?;
@@ -167,18 +170,19 @@ impl WriteOptions {
         Ok(fragment)
     }
 
-    /// Whether it was attached at a version that was not the newest complete one any more, and is to be at whichever is.
-    fn is_late(&self, shared: &Shared, version: Version) -> Result<bool> {
+    /// The newest complete version, where a fragment was attached at an older one that nobody had asked for.
+    fn find_newer(&self, shared: &Shared, version: Version) -> Result<Option<Version>> {
         let refused = Deadline::after(NEWS);
         while self.version.is_none() && !refused.left().is_zero() {
             let seen = shared.bell.seen();
-            if waiting::newest_announced(shared)? > version {
-                return Ok(true);
+            let announced = waiting::newest_announced(shared)?;
+            if announced > version {
+                return Ok(Some(announced));
             }
             shared.check_interrupt()?;
             shared.bell.sleep(seen, LOOK);
         }
-        Ok(false)
+        Ok(None)
     }
 
     fn try_attach(
@@ -186,6 +190,7 @@ impl WriteOptions {
         shared: &Arc<Shared>,
         view: &View,
         elements: &Elements,
+        announced: Version,
         deadline: Deadline,
     ) -> Result<Attempt> {
         let seen = shared.bell.seen();
@@ -196,10 +201,7 @@ impl WriteOptions {
         }
         let mut members = Members::of_locked(shared, &board)?;
         let (standings, newest) = waiting::survey(shared, &mut members)?;
-        let version = match self.version {
-            Some(version) => version,
-            None => newest.max(waiting::newest_announced(shared)?),
-        };
+        let version = self.version.unwrap_or(newest.max(announced));
         let from =
             version.checked_add(1).ok_or_else(|| self.refused(Refusal::Late { from: version, settled: newest }))?;
         if from <= newest {

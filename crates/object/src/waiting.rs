@@ -1,7 +1,7 @@
 //! Waiting for versions of an object, and for whom.
 
 use crate::error::{Error, Result};
-use crate::member::{Members, Standing};
+use crate::member::{Member, Members, Standing};
 use crate::shared::{COMPLETE, Shared};
 use drepl::IndexSet;
 use std::collections::BTreeMap;
@@ -99,7 +99,8 @@ pub(crate) fn look(shared: &Shared, members: &mut Members, version: Version, wan
     };
     // Nobody attaches to a version that is older than a complete one, so that what nobody has of it does not come.
     let mut newest = newest_complete(shared, &ledger)?;
-    if waiting.iter().any(|share| share.who.is_none()) {
+    let has_others = || members.list.values().any(Member::is_remote);
+    if waiting.iter().any(|share| share.who.is_none()) && has_others() {
         newest = newest.max(newest_announced(shared)?);
     }
     let nobodys: Vec<Loss> = waiting
