@@ -17,6 +17,7 @@ from pathlib import Path
 from turns import BUILT, HERE, REGIONS, SETTLING, Role, Runtimes, ratio, show  # noqa: I001, puts the path in order
 from ghosts import ghosts
 from nodes import Nodes
+from sst import sst
 
 
 def transfer(layout, mib, plain, turns, with_pack=False):
@@ -101,7 +102,7 @@ def beside(arguments, report):
         report.append({"row": "idle", "share": share})
 
 
-ROWS = {"contiguous": contiguous, "transforms": transforms, "beside": beside, "ghosts": ghosts}
+ROWS = {"contiguous": contiguous, "transforms": transforms, "beside": beside, "ghosts": ghosts, "sst": sst}
 
 
 def main():
