@@ -16,6 +16,7 @@ from pathlib import Path
 
 from turns import BUILT, HERE, REGIONS, SETTLING, Role, Runtimes, ratio, show  # noqa: I001, puts the path in order
 from ghosts import ghosts
+from names import names
 from nodes import Nodes
 from sst import sst
 
@@ -102,7 +103,7 @@ def beside(arguments, report):
         report.append({"row": "idle", "share": share})
 
 
-ROWS = {"contiguous": contiguous, "transforms": transforms, "beside": beside, "ghosts": ghosts, "sst": sst}
+ROWS = {"contiguous": contiguous, "transforms": transforms, "beside": beside, "ghosts": ghosts, "sst": sst, "names": names}
 
 
 def main():

@@ -1,5 +1,7 @@
 //! One process of a benchmark over nodes; `run.py` starts them and says what they do, by lines.
 
+mod names;
+
 use clap::{Parser, ValueEnum};
 use drepl::executor::Executor;
 use drepl::{Source, Wanted, plan};
@@ -108,6 +110,10 @@ enum Role {
     },
     /// Publishes 100 versions for each line, and prints the nanoseconds that one takes in the median
     Publish { dir: PathBuf, kib: usize },
+    /// Creates objects, attaches a fragment in each and publishes it, as lines say
+    Objects { dir: PathBuf, process: usize, count: usize },
+    /// Puts the texts of so many objects, by themselves, for each line
+    Put { endpoint: String, certificate: PathBuf, process: usize, count: usize },
     /// Packs as often as there are lines, and prints the nanoseconds of packing and of a plain loop
     Pack { layout: Layout, mib: usize },
 }
@@ -118,6 +124,8 @@ fn main() -> Result<(), Failure> {
         Role::Read { dir, layout, mib } => read(dir, layout, mib, NAME, false),
         Role::Await { dir, layout, mib, name } => read(dir, layout, mib, &name, true),
         Role::Publish { dir, kib } => publish(dir, kib),
+        Role::Objects { dir, process, count } => names::objects(dir, process, count),
+        Role::Put { endpoint, certificate, process, count } => names::put(&endpoint, &certificate, process, count),
         Role::Pack { layout, mib } => pack(layout, mib),
     }
 }
