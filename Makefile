@@ -216,8 +216,8 @@ roster-bench: ## the home of an object with up to 1000 nodes and 100 000 fragmen
 	target/release/roster-bench --each 100 $(ARGS)
 	target/release/roster-bench --fragments 100 --nodes 1000 $(ARGS)
 
-nodes-bench: ## versions to another node made of this machine, beside the same bytes over TCP
-	scripts/setup.sh link nodes etcd
+nodes-bench: ## versions to another node made of this machine, beside the same bytes over TCP, MPI, ADIOS2 and plain etcd
+	scripts/setup.sh link nodes etcd mpi sst
 	$(BUILD)
 	python3 benches/nodes/run.py $(ARGS)
 

@@ -11,68 +11,22 @@ import json
 import os
 import statistics
 import subprocess
-import sys
-import tempfile
 import time
 from pathlib import Path
 
-HERE = Path(__file__).resolve().parent
-ROOT = HERE.parent.parent
-sys.path.insert(0, str(ROOT / "scripts"))
-from nodes import Nodes  # noqa: E402
-
-TARGET = Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target"))
-BUILT = TARGET / "release"
-REGIONS = "/dev/shm/bench"
-#: Of each role, before those that count: memory and windows have to come up.
-SETTLING = 3
-
-
-class Role:
-    """A process on a node, which does something for each line."""
-
-    def __init__(self, node, *words, **environment):
-        command = [str(word) for word in words]
-        pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True, "bufsize": 1}
-        self.process = node.popen(command, env=environment or None, **pipes)
-        self.said = self.listen()
-
-    def listen(self):
-        line = self.process.stdout.readline()
-        if not line:
-            sys.exit(f"a part of the benchmark ended: {self.process.args}")
-        return line.strip()
-
-    def ask(self, line=""):
-        self.process.stdin.write(f"{line}\n")
-        return self.listen()
-
-    def end(self):
-        self.process.stdin.close()
-        self.process.wait(60)
-
-
-def start_runtimes(nodes, certificate, plain):
-    subprocess.run([BUILT / "still", "node", "certificate", "bench", certificate], check=True, stdout=subprocess.DEVNULL)
-    words = [BUILT / "still", "node", "run", "--certificate", certificate, "--dir", REGIONS, "--json", "--nice", "0"]
-    return [Role(node, *words, "--listen", node.address, *(["--plain"] if plain else [])) for node in nodes]
-
-
-def ratio(ours, theirs):
-    return sorted(one / other for one, other in zip(ours, theirs))
-
-
-def show(values, digits=2):
-    return f"{statistics.median(values):.{digits}f} ({values[0]:.{digits}f} to {values[-1]:.{digits}f})"
+from turns import BUILT, HERE, REGIONS, SETTLING, Role, Runtimes, ratio, show  # noqa: I001, puts the path in order
+from ghosts import ghosts
+from names import names
+from nodes import Nodes
+from sst import sst
 
 
 def transfer(layout, mib, plain, turns, with_pack=False):
     """Nanoseconds of a version by Stillframe, by C, of packing and of a loop, for each turn."""
     in_c, own = BUILT / "nodes-beside-c", BUILT / "nodes-bench"
     way = "plain" if plain else "tls"
-    with tempfile.TemporaryDirectory() as place, Nodes(2, shm_bytes=8 << 30) as nodes:
+    with Nodes(2, shm_bytes=8 << 30) as nodes, Runtimes(nodes, plain):
         there, here = nodes[0], nodes[1]
-        runtimes = start_runtimes(nodes, Path(place) / "certificate", plain)
         writer = Role(there, own, "write", REGIONS, layout, mib)
         reader = Role(here, own, "read", REGIONS, layout, mib)
         source = Role(there, in_c, "send", way, there.address, 7900, mib, READ_AHEAD="1")
@@ -86,10 +40,6 @@ def transfer(layout, mib, plain, turns, with_pack=False):
             rows.append(row)
         for role in [reader, writer, target, source] + ([packing] if packing else []):
             role.end()
-        # The first one keeps the names, and leaves last.
-        for runtime in reversed(runtimes):
-            runtime.process.terminate()
-            runtime.process.wait(60)
     return list(zip(*rows[SETTLING:]))
 
 
@@ -133,8 +83,7 @@ def beside(arguments, report):
     print("\na publish beside a runtime, and without one\n")
     print("| fragment | beside µs | without µs | ratio |")
     print("|---" * 4 + "|")
-    with tempfile.TemporaryDirectory() as place, Nodes(2, shm_bytes=8 << 30) as nodes:
-        runtimes = start_runtimes(nodes, Path(place) / "certificate", False)
+    with Nodes(2, shm_bytes=8 << 30) as nodes, Runtimes(nodes, plain=False) as runtimes:
         for kib in (4, 64, 1024):
             roles = [Role(nodes[0], own, "publish", f"{where}", kib) for where in (REGIONS, f"/dev/shm/alone-{kib}")]
             rows = [[int(role.ask()) for role in roles] for _ in range(arguments.turns + SETTLING)][SETTLING:]
@@ -146,18 +95,15 @@ def beside(arguments, report):
             for role in roles:
                 role.end()
             nodes[0].run([BUILT / "still", "--dir", REGIONS, "rm", "published"])
-        process = runtimes[1].process.inner
+        process = runtimes.roles[1].process.inner
         before = processor_seconds(process)
         time.sleep(20)
         share = (processor_seconds(process) - before) / 20
         print(f"\nan idle runtime takes {100 * share:.3f} % of a processor")
         report.append({"row": "idle", "share": share})
-        for runtime in reversed(runtimes):
-            runtime.process.terminate()
-            runtime.process.wait(60)
 
 
-ROWS = {"contiguous": contiguous, "transforms": transforms, "beside": beside}
+ROWS = {"contiguous": contiguous, "transforms": transforms, "beside": beside, "ghosts": ghosts, "sst": sst, "names": names}
 
 
 def main():

@@ -9,10 +9,12 @@
 // writes the faces alone, so that a publish copies them.
 //
 // Before each exchange the ranks write their blocks, of `copied` the faces alone, and wait for each other, sleeping, which is not
-// timed.
-// Rank 0 prints the median over the steps of the time until the last rank had its faces, in
-// microseconds, and a sum of all faces.
+// timed. They wait in memory that they share; where MPI has none for all of them, as they run in namespaces of one machine, in the file that
+// GHOSTS_GATE names.
+// Rank 0 prints a sum of all faces, and of the times until the last rank had its faces, in microseconds, the median over the steps, and
+// what the fastest tenth of them takes at most.
 #define _POSIX_C_SOURCE 200809L
+#include <fcntl.h>
 #include <mpi.h>
 #include <pthread.h>
 #include <stdint.h>
@@ -20,6 +22,8 @@
 #include <stdlib.h>
 #include <stillframe.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
 #define WAIT_MS 60000
 
@@ -27,6 +31,7 @@ static int rank, n, depth, steps, at[2], blocks[2] = {2, 1};
 static MPI_Comm grid;
 // Lets nobody spin who waits: there may be fewer processors than ranks.
 static pthread_barrier_t *gate;
+static MPI_Win window = MPI_WIN_NULL;
 
 static void check(stillframe_status status, const char *what) {
     if (status) {
@@ -139,6 +144,29 @@ static double by_object(const char *name, int is_loaned, double *times) {
     return total;
 }
 
+// Memory that all ranks share.
+static void *share(size_t bytes) {
+    const char *path = getenv("GHOSTS_GATE");
+    if (!path) {
+        void *memory;
+        MPI_Aint there;
+        int unit;
+        MPI_Win_allocate_shared(rank == 0 ? (MPI_Aint)bytes : 0, 1, MPI_INFO_NULL, grid, &memory, &window);
+        MPI_Win_shared_query(window, 0, &there, &unit, &memory);
+        return memory;
+    }
+    int file = open(path, O_RDWR | O_CREAT, 0600);
+    void *memory = MAP_FAILED;
+    if (file >= 0 && ftruncate(file, (off_t)bytes) == 0)
+        memory = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
+    if (memory == MAP_FAILED) {
+        perror(path);
+        MPI_Abort(MPI_COMM_WORLD, 1);
+    }
+    close(file);
+    return memory;
+}
+
 int main(int argc, char **argv) {
     MPI_Init(&argc, &argv);
     int ranks;
@@ -152,11 +180,7 @@ int main(int argc, char **argv) {
     MPI_Cart_create(MPI_COMM_WORLD, 2, blocks, (int[]){0, 0}, 0, &grid);
     MPI_Comm_rank(grid, &rank);
     MPI_Cart_coords(grid, rank, 2, at);
-    MPI_Win window;
-    MPI_Win_allocate_shared(rank == 0 ? sizeof *gate : 0, 1, MPI_INFO_NULL, grid, &gate, &window);
-    MPI_Aint bytes;
-    int unit;
-    MPI_Win_shared_query(window, 0, &bytes, &unit, &gate);
+    gate = share(sizeof *gate);
     if (rank == 0) {
         pthread_barrierattr_t shared;
         pthread_barrierattr_init(&shared);
@@ -173,8 +197,10 @@ int main(int argc, char **argv) {
         // The first steps make page tables, and memory.
         int from = steps > 8 ? 4 : 0;
         qsort(last + from, steps - from, sizeof *last, compare);
-        printf("sum %.1f, %.3f us\n", all, last[from + (steps - from) / 2] * 1e6);
+        printf("sum %.1f, %.3f us, %.3f us\n", all, last[from + (steps - from) / 2] * 1e6, last[from + (steps - from) / 10] * 1e6);
+        fflush(stdout);
     }
-    MPI_Win_free(&window);
+    if (window != MPI_WIN_NULL)
+        MPI_Win_free(&window);
     MPI_Finalize();
 }

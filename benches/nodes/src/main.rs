@@ -1,5 +1,7 @@
 //! One process of a benchmark over nodes; `run.py` starts them and says what they do, by lines.
 
+mod names;
+
 use clap::{Parser, ValueEnum};
 use drepl::executor::Executor;
 use drepl::{Source, Wanted, plan};
@@ -8,7 +10,7 @@ use std::error::Error;
 use std::hint::black_box;
 use std::io::{BufRead, Write};
 use std::path::PathBuf;
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime, SystemTimeError, UNIX_EPOCH};
 use stillframe_object::Objects;
 
 /// A version that was published is there.
@@ -74,27 +76,56 @@ impl Layout {
     }
 }
 
+/// Of any kind.
+type Failure = Box<dyn Error>;
+
 const WRITTEN: &str = "{ var u = u }";
 const NAME: &str = "bench";
 
 /// One process of a benchmark over nodes.
 #[derive(Parser)]
 enum Role {
-    /// Publishes a version for each line with its number
-    Write { dir: PathBuf, layout: Layout, mib: usize },
-    /// Reads the version whose number is on a line, and prints the nanoseconds that takes
+    /// Publishes a version for each line with its number, and prints when it began to, in nanoseconds since 1970
+    Write {
+        dir: PathBuf,
+        layout: Layout,
+        mib: usize,
+        /// The object
+        #[arg(long, default_value = NAME)]
+        name: String,
+        /// Into memory that it is lent for each version
+        #[arg(long)]
+        loaned: bool,
+    },
+    /// Reads the version whose number is on a line once it is complete, and prints the nanoseconds that takes
     Read { dir: PathBuf, layout: Layout, mib: usize },
+    /// Waits for the version whose number is on a line, and prints when it had it, in nanoseconds since 1970
+    Await {
+        dir: PathBuf,
+        layout: Layout,
+        mib: usize,
+        /// The object
+        #[arg(long, default_value = NAME)]
+        name: String,
+    },
     /// Publishes 100 versions for each line, and prints the nanoseconds that one takes in the median
     Publish { dir: PathBuf, kib: usize },
+    /// Creates objects, attaches a fragment in each and publishes it, as lines say
+    Objects { dir: PathBuf, process: usize, count: usize },
+    /// Puts the texts of so many objects, by themselves, for each line
+    Put { endpoint: String, certificate: PathBuf, process: usize, count: usize },
     /// Packs as often as there are lines, and prints the nanoseconds of packing and of a plain loop
     Pack { layout: Layout, mib: usize },
 }
 
-fn main() -> Result<(), Box<dyn Error>> {
+fn main() -> Result<(), Failure> {
     match Role::parse() {
-        Role::Write { dir, layout, mib } => write(dir, layout, mib),
-        Role::Read { dir, layout, mib } => read(dir, layout, mib),
+        Role::Write { dir, layout, mib, name, loaned } => write(dir, layout, mib, &name, loaned),
+        Role::Read { dir, layout, mib } => read(dir, layout, mib, NAME, false),
+        Role::Await { dir, layout, mib, name } => read(dir, layout, mib, &name, true),
         Role::Publish { dir, kib } => publish(dir, kib),
+        Role::Objects { dir, process, count } => names::objects(dir, process, count),
+        Role::Put { endpoint, certificate, process, count } => names::put(&endpoint, &certificate, process, count),
         Role::Pack { layout, mib } => pack(layout, mib),
     }
 }
@@ -108,11 +139,17 @@ fn value(version: u64, at: usize) -> f64 {
     version as f64 * 1e9 + at as f64
 }
 
-fn write(dir: PathBuf, layout: Layout, mib: usize) -> Result<(), Box<dyn Error>> {
+/// What all processes of a machine count alike.
+fn now_ns() -> Result<u128, SystemTimeError> {
+    Ok(SystemTime::now().duration_since(UNIX_EPOCH)?.as_nanos())
+}
+
+fn write(dir: PathBuf, layout: Layout, mib: usize, name: &str, is_loaned: bool) -> Result<(), Failure> {
     let n = layout.extent(mib << 20);
     let objects = Objects::options().dir(dir).open()?;
-    let object = objects.create(NAME, layout.object()).bind("n", n as i64).create()?;
-    let mut fragment = object.write(WRITTEN).attach()?;
+    let object = objects.create(name, layout.object()).bind("n", n as i64).create()?;
+    let options = object.write(WRITTEN);
+    let mut fragment = if is_loaned { options.loaned() } else { options }.attach()?;
     say("ready")?;
     for line in std::io::stdin().lock().lines() {
         let version: u64 = line?.trim().parse()?;
@@ -120,24 +157,27 @@ fn write(dir: PathBuf, layout: Layout, mib: usize) -> Result<(), Box<dyn Error>>
         for (at, number) in bytes.chunks_exact_mut(8).enumerate() {
             number.copy_from_slice(&value(version, at).to_ne_bytes());
         }
+        let begin = now_ns()?;
         fragment.publish(version)?;
-        say("published")?;
+        say(begin)?;
     }
     Ok(())
 }
 
-fn read(dir: PathBuf, layout: Layout, mib: usize) -> Result<(), Box<dyn Error>> {
+fn read(dir: PathBuf, layout: Layout, mib: usize, name: &str, waits: bool) -> Result<(), Failure> {
     let objects = Objects::options().dir(dir).open()?;
-    let object = objects.wait(NAME, PATIENCE)?;
+    let object = objects.wait(name, PATIENCE)?;
     let mut fragment = object.read(layout.wanted()).attach()?;
     let n = layout.extent(mib << 20);
     say("ready")?;
     for line in std::io::stdin().lock().lines() {
         let version: u64 = line?.trim().parse()?;
-        object.wait_newer(version - 1, PATIENCE)?;
+        if !waits {
+            object.wait_newer(version - 1, PATIENCE)?;
+        }
         let begin = Instant::now();
         fragment.reattach(version, PATIENCE)?;
-        let took = begin.elapsed();
+        let told = if waits { now_ns()? } else { begin.elapsed().as_nanos() };
         let bytes = fragment.bytes();
         // The whole of it is looked at by the tests; here it is only made sure that the right version was measured.
         for at in (0..layout.numbers(n)).step_by(4 * 997) {
@@ -145,12 +185,12 @@ fn read(dir: PathBuf, layout: Layout, mib: usize) -> Result<(), Box<dyn Error>> 
             let number = bytes[8 * place..8 * place + 8].try_into().map(f64::from_ne_bytes)?;
             assert!(number == value(version, at), "version {version}, number {at}: {number}");
         }
-        say(took.as_nanos())?;
+        say(told)?;
     }
     Ok(())
 }
 
-fn publish(dir: PathBuf, kib: usize) -> Result<(), Box<dyn Error>> {
+fn publish(dir: PathBuf, kib: usize) -> Result<(), Failure> {
     let objects = Objects::options().dir(dir).open()?;
     let object = objects.create("published", "var u [n] float64").bind("n", 128 * kib as i64).create()?;
     let mut fragment = object.write(WRITTEN).attach()?;
@@ -172,7 +212,7 @@ fn publish(dir: PathBuf, kib: usize) -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-fn pack(layout: Layout, mib: usize) -> Result<(), Box<dyn Error>> {
+fn pack(layout: Layout, mib: usize) -> Result<(), Failure> {
     let n = layout.extent(mib << 20);
     let dir = std::env::temp_dir().join(format!("nodes-bench-{}", std::process::id()));
     let objects = Objects::options().dir(&dir).open()?;

@@ -5,6 +5,7 @@ use crate::error::Result;
 use crate::filling::Filling;
 use crate::memory::Memory;
 use crate::network::{Network, Traffic};
+use crate::outbox::Outbox;
 use crate::readers::reader_of;
 use crate::sending::Job;
 use crate::surroundings::{OwnJob, Surroundings};
@@ -35,6 +36,7 @@ pub(crate) struct Desk {
     cluster: Arc<dyn Cluster>,
     network: Arc<dyn Network>,
     memory: Memory,
+    outbox: Outbox,
     watched: BTreeMap<ObjectId, Watched>,
     /// All names of this node by their bits among the hints, and the object of each that is watched.
     names: BTreeMap<usize, BTreeMap<String, Option<ObjectId>>>,
@@ -61,13 +63,14 @@ impl Desk {
     ) -> Desk {
         let (watched, names, readers) = (BTreeMap::new(), BTreeMap::new(), BTreeMap::new());
         let (silent, todo) = (BTreeSet::new(), Todo::default());
-        let (subscriptions, said) = (BTreeMap::new(), BTreeMap::new());
+        let (subscriptions, said, outbox) = (BTreeMap::new(), BTreeMap::new(), Outbox::default());
         Desk {
             node,
             objects,
             cluster,
             network,
             memory,
+            outbox,
             watched,
             names,
             readers,
@@ -79,7 +82,12 @@ impl Desk {
         }
     }
 
-    pub(crate) fn take_todo(&mut self) -> Todo {
+    /// Sends what is to go to other nodes, and says what else is to be done. Messages of one object go in the order in which the desk
+    /// made them, for they go before it is let go of.
+    pub(crate) fn finish_round(&mut self) -> Todo {
+        for (to, messages) in self.outbox.take() {
+            self.network.send(to, messages);
+        }
         std::mem::take(&mut self.todo)
     }
 
@@ -88,11 +96,11 @@ impl Desk {
         id: ObjectId,
         work: impl FnOnce(&mut Watched, &mut Surroundings) -> Result<T>,
     ) -> Option<Result<T>> {
-        let Desk { node, cluster, network, memory, watched, todo, .. } = self;
+        let Desk { node, cluster, outbox, memory, watched, todo, .. } = self;
         let mut around = Surroundings {
             node: *node,
             cluster: &**cluster,
-            network: &**network,
+            outbox,
             memory,
             jobs: &mut todo.jobs,
             own: &mut todo.own,
@@ -232,27 +240,31 @@ impl Desk {
     }
 
     fn receive_many(&mut self, from: Node, message: Message) -> Result<()> {
+        // What fails of one object keeps no other from what it is told.
+        let mut done = Ok(());
         match message {
             Message::Reports(reports) => {
                 for ObjectReport { object, name, report } in reports {
-                    self.find(object, &name)?;
-                    self.with(object, |one, around| one.take_report(from, report, around)).unwrap_or(Ok(()))?;
+                    let found = self.find(object, &name);
+                    let taken = self.with(object, |one, around| one.take_report(from, report, around));
+                    done = done.and(found).and(taken.unwrap_or(Ok(())));
                 }
             }
             Message::Changes(changes) => {
                 for change in changes {
-                    let object = change.object;
-                    self.with(object, |one, around| one.take_change(from, change, around)).unwrap_or(Ok(()))?;
+                    let taken = self.with(change.object, |one, around| one.take_change(from, change, around));
+                    done = done.and(taken.unwrap_or(Ok(())));
                 }
             }
             Message::Decisions(decisions) => {
                 for ObjectDecision { object, decision } in decisions {
-                    self.with(object, |one, around| one.take_decision(from, decision, around)).unwrap_or(Ok(()))?;
+                    let taken = self.with(object, |one, around| one.take_decision(from, decision, around));
+                    done = done.and(taken.unwrap_or(Ok(())));
                 }
             }
             _ => {}
         }
-        Ok(())
+        done
     }
 
     /// Makes an object known to this node that others speak of.

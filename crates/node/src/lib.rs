@@ -7,6 +7,7 @@
 //! | module | |
 //! |---|---|
 //! | [`network`] | who carries messages |
+//! | `outbox` | messages that go when the desk is done |
 //! | [`cluster`] | which nodes there are, which of them is an object's home, and who keeps the names of objects |
 //! | [`roster`] | who writes an object, as its home tells the nodes |
 //! | [`home`] | an object's home, if this node is it |
@@ -43,6 +44,7 @@ mod meeting;
 mod memory;
 pub mod names;
 pub mod network;
+mod outbox;
 mod readers;
 pub mod reporting;
 pub mod roster;

@@ -86,6 +86,8 @@ struct Waiting<T> {
     all: VecDeque<T>,
     bytes: usize,
     cut: Option<Cut>,
+    /// Whether its thread sleeps until there is something to send.
+    is_idle: bool,
     has_ended: bool,
 }
 
@@ -98,7 +100,8 @@ impl<T> Waiting<T> {
 
 impl<T> Channel<T> {
     fn new() -> Channel<T> {
-        let waiting = Mutex::new(Waiting { all: VecDeque::new(), bytes: 0, cut: None, has_ended: false });
+        let waiting = Waiting { all: VecDeque::new(), bytes: 0, cut: None, is_idle: false, has_ended: false };
+        let waiting = Mutex::new(waiting);
         Channel { waiting, changed: Condvar::new() }
     }
 
@@ -106,7 +109,7 @@ impl<T> Channel<T> {
         self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn push(&self, one: T, bytes: usize) {
+    fn push(&self, more: impl IntoIterator<Item = T>, bytes: usize) {
         let mut waiting = self.waiting();
         waiting.bytes += bytes;
         if waiting.all.len() >= WAITING_MAX || waiting.bytes > WAITING_BYTES_MAX && !waiting.all.is_empty() {
@@ -117,8 +120,11 @@ impl<T> Channel<T> {
             }
             return;
         }
-        waiting.all.push_back(one);
-        self.changed.notify_one();
+        waiting.all.extend(more);
+        // To wake who is awake takes a call of the system, too.
+        if std::mem::take(&mut waiting.is_idle) {
+            self.changed.notify_one();
+        }
     }
 
     fn end(&self) {
@@ -141,6 +147,7 @@ impl<T> Channel<T> {
                 waiting.bytes = 0;
                 return Some(std::mem::take(&mut waiting.all));
             }
+            waiting.is_idle = true;
             waiting = self.changed.wait(waiting).unwrap_or_else(PoisonError::into_inner);
         }
     }
@@ -434,11 +441,11 @@ impl Outgoing for Out<'_> {
 }
 
 impl Network for Links {
-    fn send(&self, to: Node, message: Message) {
+    fn send(&self, to: Node, messages: Vec<Message>) {
         let peer = self.peers().get(&to).cloned();
         if let Some(peer) = peer {
-            let bytes = about_bytes(&message);
-            peer.messages.push(message, bytes);
+            let bytes = messages.iter().map(about_bytes).sum();
+            peer.messages.push(messages, bytes);
         }
     }
 
@@ -446,7 +453,7 @@ impl Network for Links {
         let peer = self.peers().get(&to).cloned();
         if let Some(peer) = peer {
             // What it holds is the writers' memory.
-            peer.versions.push(version, 0);
+            peer.versions.push([version], 0);
         }
     }
 

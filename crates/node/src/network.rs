@@ -11,8 +11,8 @@ use stillframe_wire::Message;
 /// ends: then [`Runtime::connected`](crate::Runtime::connected) is called when there is another, and both sides say again what the
 /// other has to know.
 pub trait Network: Send + Sync + Debug {
-    /// Sends a message, without waiting for anything.
-    fn send(&self, to: Node, message: Message);
+    /// Sends messages, without waiting for anything.
+    fn send(&self, to: Node, messages: Vec<Message>);
 
     /// Lets a version be sent when those before it were, without waiting for that.
     fn transmit(&self, to: Node, version: Box<dyn Transmission>);

@@ -37,6 +37,9 @@ const LOOK: Duration = Duration::from_millis(500);
 const SOON: Duration = Duration::from_micros(50);
 const GATHER: Duration = Duration::from_micros(100);
 
+/// Hints that are looked at before others have the desk, and what follows goes to other nodes.
+const TOGETHER: usize = 64;
+
 /// How long to wait where a limit of the machine stands in the way.
 const AGAIN: Duration = Duration::from_millis(10);
 
@@ -231,7 +234,7 @@ impl Inner {
 
     /// What is left to do, without the lock.
     fn carry_out(&self, mut desk: MutexGuard<'_, Desk>) {
-        let Todo { jobs, own, replies } = desk.take_todo();
+        let Todo { jobs, own, replies } = desk.finish_round();
         drop(desk);
         for (client, reply) in replies {
             self.clients.reply(client, &reply);
@@ -253,7 +256,9 @@ impl Inner {
             let bits = self.objects.hints().take(Duration::MAX);
             let is_soon = begin.elapsed() < SOON;
             if !bits.is_empty() {
-                self.change(|desk| desk.look_at(&bits));
+                for some in bits.chunks(TOGETHER) {
+                    self.change(|desk| desk.look_at(some));
+                }
                 if is_soon {
                     // Who publishes so fast finds this thread awake meanwhile, and has nobody to wake.
                     thread::sleep(GATHER);

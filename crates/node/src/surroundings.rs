@@ -3,7 +3,7 @@
 use crate::cluster::Cluster;
 use crate::filling::Filling;
 use crate::memory::Memory;
-use crate::network::Network;
+use crate::outbox::Outbox;
 use crate::sending::{Job, Way};
 use std::sync::Arc;
 use stillframe::Snapshot;
@@ -11,11 +11,11 @@ use stillframe_object::runtime::Reply;
 use stillframe_roster::writer::Node;
 use stillframe_wire::Message;
 
-/// The node, its network, and what is to be done once no lock is held.
+/// The node, what is to go to others, and what is to be done once no lock is held.
 pub(crate) struct Surroundings<'a> {
     pub(crate) node: Node,
     pub(crate) cluster: &'a dyn Cluster,
-    pub(crate) network: &'a dyn Network,
+    pub(crate) outbox: &'a mut Outbox,
     /// For what programs of this node read of other nodes.
     pub(crate) memory: &'a Memory,
     /// Versions to send, by threads that need no lock.
@@ -37,7 +37,7 @@ pub(crate) struct OwnJob {
 }
 
 impl Surroundings<'_> {
-    pub(crate) fn send(&self, to: Node, message: Message) {
-        self.network.send(to, message);
+    pub(crate) fn send(&mut self, to: Node, message: Message) {
+        self.outbox.push(to, message);
     }
 }

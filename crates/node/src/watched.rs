@@ -230,7 +230,7 @@ impl Watched {
     }
 
     /// Begins or ends to be the home, and follows a new one.
-    fn find_home(&mut self, around: &Surroundings) -> Result<()> {
+    fn find_home(&mut self, around: &mut Surroundings) -> Result<()> {
         let Some((node, revision)) = around.cluster.home(self.known.id) else { return Ok(()) };
         self.known.protocol.follow(revision);
         if node != around.node {
@@ -244,7 +244,8 @@ impl Watched {
             let nodes = around.cluster.nodes();
             self.home =
                 Some(Home::new(revision, self.known.relay.shape()?, self.known.relay.initial(), nodes.iter().copied()));
-            for other in nodes.into_iter().filter(|other| *other != around.node) {
+            let own = around.node;
+            for other in nodes.into_iter().filter(|other| *other != own) {
                 around.send(other, self.ask(revision));
             }
         }
@@ -252,7 +253,7 @@ impl Watched {
     }
 
     /// Sends a report to the home, if it is another than before; whether it is.
-    fn report(&mut self, around: &Surroundings) -> bool {
+    fn report(&mut self, around: &mut Surroundings) -> bool {
         let Some((home, _)) = around.cluster.home(self.known.id) else { return false };
         let Some(news) = self.reporting.news(&self.known.protocol, self.known.id, home) else { return false };
         let layouts = self.new_layouts((home, self.known.protocol.revision()));
@@ -349,7 +350,7 @@ impl Watched {
         Ok(())
     }
 
-    fn hear_roster(&mut self, from: Node, revision: Revision, news: News, around: &Surroundings) -> Result<()> {
+    fn hear_roster(&mut self, from: Node, revision: Revision, news: News, around: &mut Surroundings) -> Result<()> {
         let heard = match news.base {
             None => Ok(self.roster.hear(revision, news.serial, Arc::unwrap_or_clone(news.declared))),
             Some(_) => self.roster.change(revision, news),
@@ -362,7 +363,7 @@ impl Watched {
     }
 
     /// Tells this node's programs of fragments on other nodes, and which version is complete.
-    fn tell_programs(&mut self, around: &Surroundings) -> Result<()> {
+    fn tell_programs(&mut self, around: &mut Surroundings) -> Result<()> {
         if !self.is_untold {
             return Ok(self.known.relay.complete(self.known.protocol.announced().version)?);
         }

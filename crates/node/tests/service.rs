@@ -343,6 +343,26 @@ fn a_runtime_that_is_started_again_goes_on_where_it_was() {
 }
 
 #[test]
+fn a_program_creates_on_all_nodes_whatever_runtimes_end_between() {
+    let _watchdog = watchdog(120);
+    let place = Place::new("creates");
+    let first = place.start("a", &[], &Means::Tls);
+    let names = first.names().to_owned();
+    let mut second = Some(place.start("b", &[&names], &Means::Tls));
+    let (here, there) = (place.objects("a"), place.objects("b"));
+    for round in 0..3 {
+        for object in 0..3 {
+            let name = format!("u{round}-{object}");
+            there.create(&name, "var u [4] int64").create().unwrap();
+            here.wait(&name, LONG).unwrap();
+        }
+        restart(&place.node("b"), &mut second, place.options("b", &[&names], &Means::Tls));
+    }
+    drop(second.take());
+    assert!(there.create("late", "var u [4] int64").create().is_err(), "there is no runtime to tell others");
+}
+
+#[test]
 fn a_writer_attaches_while_another_one_publishes() {
     let _watchdog = watchdog(120);
     let place = Place::new("ahead");

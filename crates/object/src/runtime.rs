@@ -140,6 +140,11 @@ pub(crate) fn nodes(directory: &Directory) -> Result<Option<Vec<NodeSummary>>> {
     }
 }
 
+/// What a runtime did that cannot be.
+pub(crate) fn failed(directory: &Directory, why: String) -> Error {
+    Error::NoRuntime { path: directory.objects.path.join(SOCKET), why }
+}
+
 /// A connection to the runtime.
 #[derive(Debug)]
 pub(crate) struct Connection {
@@ -147,6 +152,8 @@ pub(crate) struct Connection {
     path: PathBuf,
     /// What came of a line so far.
     line: Vec<u8>,
+    /// Whether the runtime was found to have closed it.
+    has_ended: bool,
 }
 
 impl Connection {
@@ -155,7 +162,7 @@ impl Connection {
         let stream = UnixStream::connect(&path);
         let stream =
             stream.map_err(|error| Error::NoRuntime { path: path.clone(), why: format!("connect: {error}") })?;
-        Ok(Connection { stream: BufReader::new(stream), path, line: Vec::new() })
+        Ok(Connection { stream: BufReader::new(stream), path, line: Vec::new(), has_ended: false })
     }
 
     pub(crate) fn failed(&self, why: impl Into<String>) -> Error {
@@ -168,7 +175,10 @@ impl Connection {
         line.push(b'\n');
         let stream = self.stream.get_mut();
         let sent = stream.set_write_timeout(Some(ANSWER)).and_then(|()| stream.write_all(&line));
-        sent.map_err(|error| self.failed(format!("write: {error}")))
+        sent.map_err(|error| {
+            self.has_ended = matches!(error.kind(), ErrorKind::BrokenPipe | ErrorKind::ConnectionReset);
+            self.failed(format!("write: {error}"))
+        })
     }
 
     /// A reply that came, or that comes within that time.
@@ -179,6 +189,10 @@ impl Connection {
         set.map_err(|error| self.failed(format!("setsockopt: {error}")))?;
         let left = LINE_BYTES_MAX.saturating_sub(self.line.len() as u64);
         let got = (&mut self.stream).take(left).read_until(b'\n', &mut self.line);
+        self.has_ended = match &got {
+            Ok(_) => self.line.last() != Some(&b'\n'),
+            Err(error) => error.kind() == ErrorKind::ConnectionReset,
+        };
         match got {
             Ok(0) => return Err(self.failed("it closed the connection")),
             Ok(_) if self.line.last() != Some(&b'\n') => return Err(self.failed("it closed the connection in a line")),
@@ -197,12 +211,22 @@ impl Connection {
 
     /// Sends a request, and waits for its reply.
     pub(crate) fn ask(&mut self, request: &Request) -> Result<Reply> {
-        self.send(request)?;
-        match self.receive(ANSWER)? {
-            Some(Reply::Failed(why)) => Err(self.failed(why)),
-            Some(reply) => Ok(reply),
-            None => Err(self.failed(format!("it has not answered for {} s", ANSWER.as_secs()))),
+        match self.exchange(request)? {
+            Reply::Failed(why) => Err(self.failed(why)),
+            reply => Ok(reply),
         }
+    }
+
+    /// The same, with a refusal as a reply.
+    pub(crate) fn exchange(&mut self, request: &Request) -> Result<Reply> {
+        self.send(request)?;
+        let reply = self.receive(ANSWER)?;
+        reply.ok_or_else(|| self.failed(format!("it has not answered for {} s", ANSWER.as_secs())))
+    }
+
+    /// Whether the runtime closed it, as one does that ends.
+    pub(crate) fn has_ended(&self) -> bool {
+        self.has_ended
     }
 }
 

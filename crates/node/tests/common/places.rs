@@ -60,8 +60,8 @@ struct Wire {
 }
 
 impl Network for Wire {
-    fn send(&self, to: Node, message: Message) {
-        self.post(to, message, Vec::new());
+    fn send(&self, to: Node, messages: Vec<Message>) {
+        messages.into_iter().for_each(|message| self.post(to, message, Vec::new()));
     }
 
     fn transmit(&self, to: Node, version: Box<dyn Transmission>) {

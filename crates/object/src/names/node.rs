@@ -7,18 +7,22 @@ use crate::directory::Directory;
 use crate::error::Result;
 use crate::runtime::{self, Connection, Reply, Request};
 use std::num::NonZeroU64;
+use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
+use stillframe_kernel::fork;
 
 /// Names that a node's programs use.
 #[derive(Debug)]
 pub struct NodeNames {
     directory: Directory,
     local: DirectoryNames,
+    /// A connection for the next create, as the runtime has a thread for each; and of which fork the process is that opened it.
+    spare: Mutex<Option<(u32, Connection)>>,
 }
 
 impl NodeNames {
     pub(crate) fn new(directory: Directory, local: DirectoryNames) -> NodeNames {
-        NodeNames { directory, local }
+        NodeNames { directory, local, spare: Mutex::default() }
     }
 
     /// Asks the runtime, if this node ever had one: what it does not know of would be two objects of one name.
@@ -29,6 +33,34 @@ impl NodeNames {
         let mut connection = Connection::open(&self.directory)?;
         Ok(Some((connection.ask(request)?, connection)))
     }
+
+    /// The same of a create, by a connection that is kept. Asking twice does no harm: whoever comes second finds what he created.
+    fn ask_create(&self, request: &Request) -> Result<Option<Reply>> {
+        if !runtime::is_expected(&self.directory)? {
+            return Ok(None);
+        }
+        let spare = || self.spare.lock().unwrap_or_else(PoisonError::into_inner);
+        let generation = fork::generation();
+        // That of a parent brings what the parent asked.
+        let mut kept = spare().take().filter(|(opened, _)| *opened == generation).map(|(_, connection)| connection);
+        loop {
+            let is_kept = kept.is_some();
+            let mut connection = match kept.take() {
+                Some(connection) => connection,
+                None => Connection::open(&self.directory)?,
+            };
+            match connection.exchange(request) {
+                Ok(Reply::Failed(why)) => return Err(connection.failed(why)),
+                Ok(reply) => {
+                    *spare() = Some((generation, connection));
+                    return Ok(Some(reply));
+                }
+                // The runtime that it led to has ended, and there may be another.
+                Err(_) if is_kept && connection.has_ended() => {}
+                Err(error) => return Err(error),
+            }
+        }
+    }
 }
 
 impl Names for NodeNames {
@@ -37,10 +69,10 @@ impl Names for NodeNames {
             return Ok(there);
         }
         let request = Request::Create { name: name.into(), description: description.clone() };
-        match self.ask(&request)? {
+        match self.ask_create(&request)? {
             None => self.local.put(name, description),
-            Some((Reply::Created(there), _)) => Ok(there),
-            Some((other, connection)) => Err(connection.failed(format!("it answered {other:?}"))),
+            Some(Reply::Created(there)) => Ok(there),
+            Some(other) => Err(runtime::failed(&self.directory, format!("it answered {other:?}"))),
         }
     }
 
