@@ -8,6 +8,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use stillframe_etcd::{Etcd, EtcdNames, Event, NodeInfo, Shard, Standing, shard_of};
+use stillframe_kernel::points;
 use stillframe_object::{Description, Names, Objects};
 use stillframe_roster::writer::{Node, Revision};
 use stillframe_wire::ObjectId;
@@ -131,11 +132,13 @@ impl EtcdCluster {
     fn claim(&self, runtime: &Runtime) {
         let free: Vec<Shard> = Shard::all().filter(|shard| self.cluster.home(*shard).is_none()).collect();
         if !free.is_empty() && self.cluster.claim(&free).is_ok() {
+            points::hit("home.claimed");
             runtime.changed_homes();
         }
     }
 
     fn rebuild(&self, runtime: &Runtime, objects: &Objects) {
+        points::hit("names.lost");
         let names = objects.list().unwrap_or_default();
         let described = names.into_iter().filter_map(|name| {
             let description = objects.names().get(&name).ok().flatten()?;
@@ -144,6 +147,7 @@ impl EtcdCluster {
         let all: Vec<(String, Description)> = described.collect();
         // Where that does not succeed now, etcd says again that it has lost its names.
         let _ = self.cluster.rebuild(&all);
+        points::hit("names.rebuilt");
         self.claim(runtime);
     }
 }

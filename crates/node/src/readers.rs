@@ -8,6 +8,7 @@ use crate::surroundings::{OwnJob, Surroundings};
 use drepl::Fragment;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
+use stillframe_kernel::points;
 use stillframe_object::bindings as bindings_of;
 use stillframe_object::relay::Receiver;
 use stillframe_object::runtime::Reply;
@@ -51,6 +52,7 @@ impl Readers {
         bindings: &BTreeMap<String, i64>,
     ) -> Result<String> {
         let receiver = known.relay.receive(&text, bindings)?;
+        points::hit("read.begun");
         let layout = FragmentText { text, bindings: bindings_of(bindings) };
         let region = receiver.name().to_owned();
         let (wanted, writers, filling, has_own, confirmed) = (None, Vec::new(), None, false, None);
@@ -163,6 +165,7 @@ impl Readers {
             };
             around.send(node, Message::Subscribe(Box::new(subscribe)));
         }
+        points::hit("fill.asked");
         self.fill_own(known, reader, around)
     }
 
@@ -199,7 +202,9 @@ impl Readers {
         }
         let version = filling.version;
         if let Some((loan, published_ns)) = filling.finish() {
+            points::hit("fill.filled");
             one.receiver.publish(version, published_ns, loan)?;
+            points::hit("fill.published");
             self.end(known, reader);
         }
         Ok(())
