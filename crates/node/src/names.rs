@@ -4,7 +4,7 @@ use crate::cluster::Cluster;
 use crate::error::Result;
 use crate::links::Links;
 use crate::runtime::Runtime;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use stillframe_etcd::{Etcd, EtcdNames, Event, NodeInfo, Shard, Standing, shard_of};
@@ -21,13 +21,35 @@ const LOOK: Duration = Duration::from_secs(1);
 pub struct EtcdCluster {
     cluster: stillframe_etcd::Cluster,
     names: Arc<EtcdNames>,
-    /// The number that each machine's runtime had last, by the machine's name.
-    known: Mutex<BTreeMap<String, Node>>,
+    known: Mutex<Machines>,
+}
+
+/// Which node each machine is.
+#[derive(Debug, Default)]
+struct Machines {
+    /// The number that its runtime had last, by the machine's name.
+    last: BTreeMap<String, Node>,
+    /// Numbers that machines had before.
+    former: BTreeSet<Node>,
+}
+
+impl Machines {
+    /// A machine has this number from now on; the one before, if it had another.
+    fn join(&mut self, name: &str, node: Node) -> Option<Node> {
+        // Where etcd lost its count, a number may be given once more.
+        self.former.remove(&node);
+        let former = self.last.insert(name.into(), node).filter(|former| *former != node)?;
+        self.former.insert(former);
+        Some(former)
+    }
 }
 
 impl Cluster for EtcdCluster {
     fn nodes(&self) -> Vec<Node> {
-        self.cluster.nodes().into_iter().map(|(node, _)| node).collect()
+        // A runtime that was started again reports for the one before, which etcd may not even know as lost if its data are.
+        let known = self.known();
+        let nodes = self.cluster.nodes().into_iter().map(|(node, _)| node);
+        nodes.filter(|node| !known.former.contains(node)).collect()
     }
 
     fn host(&self, node: Node) -> String {
@@ -78,7 +100,7 @@ impl EtcdCluster {
         Ok(self.cluster.leave()?)
     }
 
-    fn known(&self) -> MutexGuard<'_, BTreeMap<String, Node>> {
+    fn known(&self) -> MutexGuard<'_, Machines> {
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -98,7 +120,7 @@ impl EtcdCluster {
             Event::NodeJoined { node, info } => self.join(node, &info, runtime, links),
             Event::NodeLost { node } => {
                 links.remove(node);
-                let is_replaced = !self.known().values().any(|known| *known == node);
+                let is_replaced = self.known().former.remove(&node);
                 if !is_replaced {
                     runtime.lost(node);
                 }
@@ -118,7 +140,7 @@ impl EtcdCluster {
     }
 
     fn join(&self, node: Node, info: &NodeInfo, runtime: &Runtime, links: &Arc<Links>) {
-        let former = self.known().insert(info.name.clone(), node).filter(|former| *former != node);
+        let former = self.known().join(&info.name, node);
         if let Some(former) = former {
             runtime.replaced(former, node);
             links.remove(former);
@@ -149,5 +171,24 @@ impl EtcdCluster {
         let _ = self.cluster.rebuild(&all);
         points::hit("names.rebuilt");
         self.claim(runtime);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_machine_is_one_node_whatever_numbers_it_had() {
+        let mut machines = Machines::default();
+        assert_eq!(machines.join("a", Node(1)), None);
+        assert_eq!(machines.join("b", Node(2)), None);
+        assert_eq!(machines.join("a", Node(1)), None, "it is told twice");
+        assert_eq!(machines.join("a", Node(5)), Some(Node(1)));
+        assert_eq!(machines.join("a", Node(7)), Some(Node(5)));
+        // Before etcd gives up what it lost, all are there.
+        assert_eq!(machines.former, BTreeSet::from([Node(1), Node(5)]));
+        assert_eq!(machines.join("c", Node(1)), None, "etcd has lost its count");
+        assert_eq!(machines.former, BTreeSet::from([Node(5)]));
     }
 }
