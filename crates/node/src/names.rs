@@ -110,6 +110,8 @@ impl EtcdCluster {
         while !has_ended() {
             match self.cluster.next(LOOK) {
                 Some(told) => self.tell(told.event, runtime, links, objects),
+                // etcd may have been lost once more while this node was put there again, which then did not succeed, or was forgotten.
+                None if self.cluster.standing() == Standing::Forgotten => self.rebuild(runtime, objects),
                 None => self.claim(runtime),
             }
         }
