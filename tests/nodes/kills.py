@@ -120,7 +120,7 @@ class Teller:
         elif what in ("wrong", "failed"):
             self.wrong.append(f"{self.node.name}: {' '.join(map(str, self.words[1:]))}: {what} {rest}")
         self.lines.append(f"{what} {rest}")
-        if what in ("newest", "waits", "lost", "created", "removed", "failed"):
+        if what in ("newest", "without"):
             self.answer = (what, rest)
 
     due_ns = staticmethod(lambda version: 0)
@@ -152,7 +152,7 @@ class Teller:
 
     def kill(self):
         self.process.kill()
-        self.process.wait()
+        self.process.wait(PATIENCE)
         self.thread.join(PATIENCE)
         self.process.stdout.close()
         try:
@@ -340,7 +340,7 @@ class Group:
     def end_runtime(self, index):
         process = self.runtimes.pop(index)
         process.kill()
-        process.wait()
+        process.wait(PATIENCE)
 
     def start_rank(self, name, env=None):
         self.history.append(f"start {name} {env or ''}")
@@ -395,12 +395,26 @@ class Group:
     # What is looked at.
 
     def state(self):
-        logs = {}
+        """What led here, what was said last, and what each node shows."""
+        lines = [f"history: {list(self.history)}"]
+        for name, teller in self.tellers.items():
+            lines.append(f"{name}, at {teller.newest}: {list(teller.lines)[-2:]}")
         for index in range(3):
             path = self.making.log(index)
-            logs[index] = path.read_text()[-600:] if path.exists() else ""
-        said = {name: list(teller.lines)[-4:] + [teller.newest] for name, teller in self.tellers.items()}
-        return f"\n  history: {list(self.history)}\n  said: {said}\n  logs: {logs}"
+            if path.exists():
+                lines.append(f"node {index + 1} complained: {path.read_text()[-300:]}")
+            lines.append(f"node {index + 1} shows:\n{self.shown(index)}")
+        return "\n".join(lines)
+
+    def shown(self, index):
+        try:
+            show = [self.programs / "still", "show", "heat"]
+            nodes = [self.programs / "still", "ls"]
+            shown = [self.nodes[index].run(words, check=False, timeout=10).stdout for words in (nodes, show)]
+        except (NodesError, OSError, subprocess.SubprocessError) as error:
+            return str(error)
+        # Who has what is drawn below.
+        return "\n".join(shown).partition("who has what")[0]
 
     def check(self):
         """Nothing was said that may never be, and nobody ended who was not killed."""
@@ -576,6 +590,8 @@ class Group:
                 os.kill(inner, signal.SIGSTOP)
                 time.sleep(LEASE_SECONDS + 1.5)
                 os.kill(inner, signal.SIGCONT)
+                # nsenter stopped with it.
+                os.kill(self.runtimes[index].pid, signal.SIGCONT)
         elif point in NAMES | AGAIN:
             if self.etcd:
                 self.end_etcd()

@@ -8,7 +8,7 @@
 //! | `begun NS` | it runs |
 //! | `attached VERSION NS` | it has its fragment |
 //! | `published VERSION NS`, `seen VERSION NS` | all elements of a version were published, or read and checked |
-//! | `newest VERSION` | a reader that was asked could read the newest complete version |
+//! | `newest VERSION`, `without TEXT` | a reader that was asked could read the newest complete version, or not and why |
 //! | `waits TEXT`, `lost TEXT` | an error that may come while somebody is dead |
 //! | `wrong TEXT` | what may never be |
 

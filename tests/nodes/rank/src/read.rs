@@ -1,6 +1,6 @@
 //! A reader of all elements: it follows the newest version, and checks each element.
 
-use crate::{Clock, LIMIT, PAUSE, say, say_error, value};
+use crate::{Clock, LIMIT, PAUSE, may_come, say, say_error, value};
 use std::io::BufRead;
 use std::sync::mpsc::{Receiver, channel};
 use std::time::{Duration, Instant};
@@ -80,7 +80,10 @@ fn stay(object: &Object, clock: Clock, seen: &mut u64, told: &Receiver<String>) 
     let mut read = 0;
     while read < STAY {
         if told.try_recv().is_ok() {
-            look(object, *seen)?;
+            match look(object, *seen) {
+                Err(error) if may_come(&error) => say("without", error),
+                looked => looked?,
+            }
         }
         match follow(&mut all, clock, *seen) {
             Ok(version) => (*seen, read) = (version, read + 1),

@@ -1,6 +1,6 @@
 //! A rank: it publishes each version when it is due, whatever becomes of the others.
 
-use crate::{COLUMNS, Clock, LIMIT, PAUSE, say, say_error, value};
+use crate::{COLUMNS, Clock, PAUSE, say, say_error, value};
 use std::time::Duration;
 use stillframe_kernel::boot_ns;
 use stillframe_object::{Error, Object, WriteFragment};
@@ -9,6 +9,9 @@ use stillframe_object::{Error, Object, WriteFragment};
 /// complete it goes on: ranks that each left out other versions would have none in common.
 const STAY: u64 = 40;
 const SOON: Duration = Duration::from_millis(30);
+
+/// How long it waits for its rows.
+const ATTACH: Duration = Duration::from_secs(5);
 
 /// The rows of a rank.
 pub struct Band<'a> {
@@ -22,7 +25,7 @@ impl Band<'_> {
     fn attach(&self, object: &Object) -> Result<WriteFragment, Error> {
         let text = format!("view own {} {{ var own [x:rows,y:columns] = grid[x+first,y] }}", self.order);
         let write = object.write(&text).bind("rows", self.rows as i64).bind("first", self.first as i64);
-        write.bind("columns", COLUMNS as i64).rank(self.rank).keep(2).wait(LIMIT).attach()
+        write.bind("columns", COLUMNS as i64).rank(self.rank).keep(2).wait(ATTACH).attach()
     }
 
     /// The index in the object of each element, in the order of the fragment's memory.
