@@ -268,6 +268,7 @@ class Group:
     def __exit__(self, *_):
         for teller in self.tellers.values():
             teller.kill()
+            self.figures.note_end(teller)
         for process in self.runtimes.values():
             process.kill()
             process.wait()
