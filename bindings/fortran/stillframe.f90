@@ -848,7 +848,7 @@ module stillframe
     type(object_name), allocatable :: names(:)
   end type
 
-  integer(c_int32_t), parameter :: object_look = 1, attach_loaned = 1
+  integer(c_int32_t), parameter :: object_look = 1, attach_loaned = 1, attach_zeros = 2
   integer(c_int32_t), parameter :: managed = 0, tracked = 1, loaned = 2
   integer(c_int32_t), parameter :: no_large_pages = 1, no_demotion = 2, fresh_flag = 4, rollback_flag = 8
   integer(c_int32_t), parameter :: arena_large_pages = 1, arena_look = 2
@@ -1037,8 +1037,7 @@ module stillframe
     type(c_ptr) :: bindings = c_null_ptr
     integer(c_size_t) :: binding_count = 0
     integer(c_int64_t) :: version = 0, wait_ms = 0
-    integer(c_int32_t) :: has_version = 0, threads = 0
-    integer(c_int64_t) :: reserved(4) = 0
+    integer(c_int32_t) :: has_version = 0, threads = 0, prefetch = 0, reserved(7) = 0
   end type
 
   type, bind(c) :: c_fragment_info
@@ -10653,14 +10652,14 @@ contains
   end function
 
   ! Attaches a fragment to write.
-  subroutine attach_write(self, text, fragment, names, values, version, wait_ms, rank, writers, keep, bound_bytes, loaned, o)
+  subroutine attach_write(self, text, fragment, names, values, version, wait_ms, rank, writers, keep, bound_bytes, loaned, zeros, o)
     class(stillframe_object), intent(in) :: self
     character(*), intent(in) :: text
     type(stillframe_fragment), intent(inout) :: fragment
     character(*), intent(in), optional :: names(:)
     integer, intent(in), optional :: values(:), wait_ms, rank, writers, keep
     integer(int64), intent(in), optional :: version, bound_bytes
-    logical, intent(in), optional :: loaned
+    logical, intent(in), optional :: loaned, zeros
     type(outcome), intent(inout) :: o
     type(bound), target :: bound_names
     type(c_attach_options), target :: options
@@ -10680,19 +10679,21 @@ contains
     if (present(keep)) options%keep = int(keep, c_int32_t)
     if (present(bound_bytes)) options%bound_bytes = bound_bytes
     if (present(loaned)) options%flags = merge(attach_loaned, 0_c_int32_t, loaned)
+    if (present(zeros)) options%flags = ior(options%flags, merge(attach_zeros, 0_c_int32_t, zeros))
     call check_unused(fragment, o)
     if (o%status == stillframe_ok) &
       call check(o, c_object_attach(self%handle, terminated(in_our_order(text)), c_loc(options), fragment%handle, address))
   end subroutine
 
   ! Attaches a fragment to read.
-  subroutine attach_to_read(self, text, fragment, names, values, version, wait_ms, threads, o)
+  subroutine attach_to_read(self, text, fragment, names, values, version, wait_ms, threads, prefetch, o)
     class(stillframe_object), intent(in) :: self
     character(*), intent(in) :: text
     type(stillframe_fragment), intent(inout) :: fragment
     character(*), intent(in), optional :: names(:)
     integer, intent(in), optional :: values(:), wait_ms, threads
     integer(int64), intent(in), optional :: version
+    logical, intent(in), optional :: prefetch
     type(outcome), intent(inout) :: o
     type(bound), target :: bound_names
     type(c_attach_read_options), target :: options
@@ -10704,6 +10705,7 @@ contains
     end if
     if (present(wait_ms)) options%wait_ms = max(wait_ms, 0)
     if (present(threads)) options%threads = int(threads, c_int32_t)
+    if (present(prefetch)) options%prefetch = merge(1_c_int32_t, 0_c_int32_t, prefetch)
     call check_unused(fragment, o)
     if (o%status == stillframe_ok) call check(o, c_object_attach_read(self%handle, terminated(in_our_order(text)), &
       c_loc(options), fragment%handle, fragment%address))
@@ -10765,39 +10767,43 @@ contains
   ! names=['x0', 'y0'], values=[0, 32]. wait_ms: how long to wait for elements that somebody else has (10 000). rank: for messages.
   ! writers: how many there are, if they do not cover the object. keep: how many of the newest versions stay in any case (1).
   ! bound_bytes: the most bytes that they may take. loaned: memory of each version is lent, to be written whole: point to it with
-  ! `view` after each publish, and to the version before with `previous`.
-  subroutine object_attach(self, text, fragment, names, values, version, wait_ms, rank, writers, keep, bound_bytes, loaned, stat, &
-    errmsg)
+  ! `view` after each publish, and to the version before with `previous`. zeros: it begins with zeros, whatever content the version
+  ! has: for content that cannot be had any more, as that of a node that died.
+  subroutine object_attach(self, text, fragment, names, values, version, wait_ms, rank, writers, keep, bound_bytes, loaned, zeros, &
+    stat, errmsg)
     class(stillframe_object), intent(in) :: self
     character(*), intent(in) :: text
     type(stillframe_fragment), intent(inout) :: fragment
     character(*), intent(in), optional :: names(:)
     integer, intent(in), optional :: values(:), wait_ms, rank, writers, keep
     integer(int64), intent(in), optional :: version, bound_bytes
-    logical, intent(in), optional :: loaned
+    logical, intent(in), optional :: loaned, zeros
     integer, intent(out), optional :: stat
     character(*), intent(inout), optional :: errmsg
     type(outcome) :: o
 
-    call attach_write(self, text, fragment, names, values, version, wait_ms, rank, writers, keep, bound_bytes, loaned, o)
+    call attach_write(self, text, fragment, names, values, version, wait_ms, rank, writers, keep, bound_bytes, loaned, zeros, o)
     call conclude(o, stat, errmsg)
   end subroutine
 
   ! Attaches a fragment to read, whose variables `view` points to. It shows the initial version, zeros, until `reattach`, or
   ! `version`, for which it waits at most wait_ms (not at all unless said). text, names, values: as of `attach`. In a view that says
-  ! clipped what lies beyond the rim of the object is zero. threads: so many copy (one on each processor).
-  subroutine object_attach_read(self, text, fragment, names, values, version, wait_ms, threads, stat, errmsg)
+  ! clipped what lies beyond the rim of the object is zero. threads: so many copy (one on each processor). prefetch: while the
+  ! program works with a version, the runtime of its node fetches the next from other nodes, as far above it as it is above the one
+  ! before (not unless said).
+  subroutine object_attach_read(self, text, fragment, names, values, version, wait_ms, threads, prefetch, stat, errmsg)
     class(stillframe_object), intent(in) :: self
     character(*), intent(in) :: text
     type(stillframe_fragment), intent(inout) :: fragment
     character(*), intent(in), optional :: names(:)
     integer, intent(in), optional :: values(:), wait_ms, threads
     integer(int64), intent(in), optional :: version
+    logical, intent(in), optional :: prefetch
     integer, intent(out), optional :: stat
     character(*), intent(inout), optional :: errmsg
     type(outcome) :: o
 
-    call attach_to_read(self, text, fragment, names, values, version, wait_ms, threads, o)
+    call attach_to_read(self, text, fragment, names, values, version, wait_ms, threads, prefetch, o)
     call conclude(o, stat, errmsg)
   end subroutine
 
@@ -10830,7 +10836,7 @@ contains
 
   ! As object_attach, and points to the only variable of the fragment.
   subroutine attach_int8(self, text, fragment, array, names, values, version, wait_ms, rank, writers, keep, bound_bytes, &
-    loaned, row_major, lower, stat, errmsg)
+    loaned, zeros, row_major, lower, stat, errmsg)
     class(stillframe_object), intent(in) :: self
     character(*), intent(in) :: text
     type(stillframe_fragment), intent(inout) :: fragment
@@ -10838,14 +10844,14 @@ contains
     character(*), intent(in), optional :: names(:)
     integer, intent(in), optional :: values(:), wait_ms, rank, writers, keep
     integer(int64), intent(in), optional :: version, bound_bytes
-    logical, intent(in), optional :: loaned
+    logical, intent(in), optional :: loaned, zeros
     logical, intent(in), optional :: row_major
     integer, intent(in), optional :: lower(:)
     integer, intent(out), optional :: stat
     character(*), intent(inout), optional :: errmsg
     type(outcome) :: o
 
-    call attach_write(self, text, fragment, names, values, version, wait_ms, rank, writers, keep, bound_bytes, loaned, o)
+    call attach_write(self, text, fragment, names, values, version, wait_ms, rank, writers, keep, bound_bytes, loaned, zeros, o)
     call point_int8(fragment, text, array, row_major, lower, o)
     call conclude(o, stat, errmsg)
   end subroutine
@@ -10860,13 +10866,14 @@ contains
     character(*), intent(in), optional :: names(:)
     integer, intent(in), optional :: values(:), wait_ms, threads
     integer(int64), intent(in), optional :: version
+    logical, intent(in), optional :: prefetch
     logical, intent(in), optional :: row_major
     integer, intent(in), optional :: lower(:)
     integer, intent(out), optional :: stat
     character(*), intent(inout), optional :: errmsg
     type(outcome) :: o
 
-    call attach_to_read(self, text, fragment, names, values, version, wait_ms, threads, o)
+    call attach_to_read(self, text, fragment, names, values, version, wait_ms, threads, prefetch, o)
     call point_int8(fragment, text, array, row_major, lower, o)
     call conclude(o, stat, errmsg)
   end subroutine
@@ -10945,7 +10952,7 @@ contains
 
   ! As object_attach, and points to the only variable of the fragment.
   subroutine attach_int16(self, text, fragment, array, names, values, version, wait_ms, rank, writers, keep, bound_bytes, &
-    loaned, row_major, lower, stat, errmsg)
+    loaned, zeros, row_major, lower, stat, errmsg)
     class(stillframe_object), intent(in) :: self
     character(*), intent(in) :: text
     type(stillframe_fragment), intent(inout) :: fragment
@@ -10953,14 +10960,14 @@ contains
     character(*), intent(in), optional :: names(:)
     integer, intent(in), optional :: values(:), wait_ms, rank, writers, keep
     integer(int64), intent(in), optional :: version, bound_bytes
-    logical, intent(in), optional :: loaned
+    logical, intent(in), optional :: loaned, zeros
     logical, intent(in), optional :: row_major
     integer, intent(in), optional :: lower(:)
     integer, intent(out), optional :: stat
     character(*), intent(inout), optional :: errmsg
     type(outcome) :: o
 
-    call attach_write(self, text, fragment, names, values, version, wait_ms, rank, writers, keep, bound_bytes, loaned, o)
+    call attach_write(self, text, fragment, names, values, version, wait_ms, rank, writers, keep, bound_bytes, loaned, zeros, o)
     call point_int16(fragment, text, array, row_major, lower, o)
     call conclude(o, stat, errmsg)
   end subroutine
@@ -10975,13 +10982,14 @@ contains
     character(*), intent(in), optional :: names(:)
     integer, intent(in), optional :: values(:), wait_ms, threads
     integer(int64), intent(in), optional :: version
+    logical, intent(in), optional :: prefetch
     logical, intent(in), optional :: row_major
     integer, intent(in), optional :: lower(:)
     integer, intent(out), optional :: stat
     character(*), intent(inout), optional :: errmsg
     type(outcome) :: o
 
-    call attach_to_read(self, text, fragment, names, values, version, wait_ms, threads, o)
+    call attach_to_read(self, text, fragment, names, values, version, wait_ms, threads, prefetch, o)
     call point_int16(fragment, text, array, row_major, lower, o)
     call conclude(o, stat, errmsg)
   end subroutine
@@ -11060,7 +11068,7 @@ contains
 
   ! As object_attach, and points to the only variable of the fragment.
   subroutine attach_int32(self, text, fragment, array, names, values, version, wait_ms, rank, writers, keep, bound_bytes, &
-    loaned, row_major, lower, stat, errmsg)
+    loaned, zeros, row_major, lower, stat, errmsg)
     class(stillframe_object), intent(in) :: self
     character(*), intent(in) :: text
     type(stillframe_fragment), intent(inout) :: fragment
@@ -11068,14 +11076,14 @@ contains
     character(*), intent(in), optional :: names(:)
     integer, intent(in), optional :: values(:), wait_ms, rank, writers, keep
     integer(int64), intent(in), optional :: version, bound_bytes
-    logical, intent(in), optional :: loaned
+    logical, intent(in), optional :: loaned, zeros
     logical, intent(in), optional :: row_major
     integer, intent(in), optional :: lower(:)
     integer, intent(out), optional :: stat
     character(*), intent(inout), optional :: errmsg
     type(outcome) :: o
 
-    call attach_write(self, text, fragment, names, values, version, wait_ms, rank, writers, keep, bound_bytes, loaned, o)
+    call attach_write(self, text, fragment, names, values, version, wait_ms, rank, writers, keep, bound_bytes, loaned, zeros, o)
     call point_int32(fragment, text, array, row_major, lower, o)
     call conclude(o, stat, errmsg)
   end subroutine
@@ -11090,13 +11098,14 @@ contains
     character(*), intent(in), optional :: names(:)
     integer, intent(in), optional :: values(:), wait_ms, threads
     integer(int64), intent(in), optional :: version
+    logical, intent(in), optional :: prefetch
     logical, intent(in), optional :: row_major
     integer, intent(in), optional :: lower(:)
     integer, intent(out), optional :: stat
     character(*), intent(inout), optional :: errmsg
     type(outcome) :: o
 
-    call attach_to_read(self, text, fragment, names, values, version, wait_ms, threads, o)
+    call attach_to_read(self, text, fragment, names, values, version, wait_ms, threads, prefetch, o)
     call point_int32(fragment, text, array, row_major, lower, o)
     call conclude(o, stat, errmsg)
   end subroutine
@@ -11175,7 +11184,7 @@ contains
 
   ! As object_attach, and points to the only variable of the fragment.
   subroutine attach_int64(self, text, fragment, array, names, values, version, wait_ms, rank, writers, keep, bound_bytes, &
-    loaned, row_major, lower, stat, errmsg)
+    loaned, zeros, row_major, lower, stat, errmsg)
     class(stillframe_object), intent(in) :: self
     character(*), intent(in) :: text
     type(stillframe_fragment), intent(inout) :: fragment
@@ -11183,14 +11192,14 @@ contains
     character(*), intent(in), optional :: names(:)
     integer, intent(in), optional :: values(:), wait_ms, rank, writers, keep
     integer(int64), intent(in), optional :: version, bound_bytes
-    logical, intent(in), optional :: loaned
+    logical, intent(in), optional :: loaned, zeros
     logical, intent(in), optional :: row_major
     integer, intent(in), optional :: lower(:)
     integer, intent(out), optional :: stat
     character(*), intent(inout), optional :: errmsg
     type(outcome) :: o
 
-    call attach_write(self, text, fragment, names, values, version, wait_ms, rank, writers, keep, bound_bytes, loaned, o)
+    call attach_write(self, text, fragment, names, values, version, wait_ms, rank, writers, keep, bound_bytes, loaned, zeros, o)
     call point_int64(fragment, text, array, row_major, lower, o)
     call conclude(o, stat, errmsg)
   end subroutine
@@ -11205,13 +11214,14 @@ contains
     character(*), intent(in), optional :: names(:)
     integer, intent(in), optional :: values(:), wait_ms, threads
     integer(int64), intent(in), optional :: version
+    logical, intent(in), optional :: prefetch
     logical, intent(in), optional :: row_major
     integer, intent(in), optional :: lower(:)
     integer, intent(out), optional :: stat
     character(*), intent(inout), optional :: errmsg
     type(outcome) :: o
 
-    call attach_to_read(self, text, fragment, names, values, version, wait_ms, threads, o)
+    call attach_to_read(self, text, fragment, names, values, version, wait_ms, threads, prefetch, o)
     call point_int64(fragment, text, array, row_major, lower, o)
     call conclude(o, stat, errmsg)
   end subroutine
@@ -11290,7 +11300,7 @@ contains
 
   ! As object_attach, and points to the only variable of the fragment.
   subroutine attach_real32(self, text, fragment, array, names, values, version, wait_ms, rank, writers, keep, bound_bytes, &
-    loaned, row_major, lower, stat, errmsg)
+    loaned, zeros, row_major, lower, stat, errmsg)
     class(stillframe_object), intent(in) :: self
     character(*), intent(in) :: text
     type(stillframe_fragment), intent(inout) :: fragment
@@ -11298,14 +11308,14 @@ contains
     character(*), intent(in), optional :: names(:)
     integer, intent(in), optional :: values(:), wait_ms, rank, writers, keep
     integer(int64), intent(in), optional :: version, bound_bytes
-    logical, intent(in), optional :: loaned
+    logical, intent(in), optional :: loaned, zeros
     logical, intent(in), optional :: row_major
     integer, intent(in), optional :: lower(:)
     integer, intent(out), optional :: stat
     character(*), intent(inout), optional :: errmsg
     type(outcome) :: o
 
-    call attach_write(self, text, fragment, names, values, version, wait_ms, rank, writers, keep, bound_bytes, loaned, o)
+    call attach_write(self, text, fragment, names, values, version, wait_ms, rank, writers, keep, bound_bytes, loaned, zeros, o)
     call point_real32(fragment, text, array, row_major, lower, o)
     call conclude(o, stat, errmsg)
   end subroutine
@@ -11320,13 +11330,14 @@ contains
     character(*), intent(in), optional :: names(:)
     integer, intent(in), optional :: values(:), wait_ms, threads
     integer(int64), intent(in), optional :: version
+    logical, intent(in), optional :: prefetch
     logical, intent(in), optional :: row_major
     integer, intent(in), optional :: lower(:)
     integer, intent(out), optional :: stat
     character(*), intent(inout), optional :: errmsg
     type(outcome) :: o
 
-    call attach_to_read(self, text, fragment, names, values, version, wait_ms, threads, o)
+    call attach_to_read(self, text, fragment, names, values, version, wait_ms, threads, prefetch, o)
     call point_real32(fragment, text, array, row_major, lower, o)
     call conclude(o, stat, errmsg)
   end subroutine
@@ -11405,7 +11416,7 @@ contains
 
   ! As object_attach, and points to the only variable of the fragment.
   subroutine attach_real64(self, text, fragment, array, names, values, version, wait_ms, rank, writers, keep, bound_bytes, &
-    loaned, row_major, lower, stat, errmsg)
+    loaned, zeros, row_major, lower, stat, errmsg)
     class(stillframe_object), intent(in) :: self
     character(*), intent(in) :: text
     type(stillframe_fragment), intent(inout) :: fragment
@@ -11413,14 +11424,14 @@ contains
     character(*), intent(in), optional :: names(:)
     integer, intent(in), optional :: values(:), wait_ms, rank, writers, keep
     integer(int64), intent(in), optional :: version, bound_bytes
-    logical, intent(in), optional :: loaned
+    logical, intent(in), optional :: loaned, zeros
     logical, intent(in), optional :: row_major
     integer, intent(in), optional :: lower(:)
     integer, intent(out), optional :: stat
     character(*), intent(inout), optional :: errmsg
     type(outcome) :: o
 
-    call attach_write(self, text, fragment, names, values, version, wait_ms, rank, writers, keep, bound_bytes, loaned, o)
+    call attach_write(self, text, fragment, names, values, version, wait_ms, rank, writers, keep, bound_bytes, loaned, zeros, o)
     call point_real64(fragment, text, array, row_major, lower, o)
     call conclude(o, stat, errmsg)
   end subroutine
@@ -11435,13 +11446,14 @@ contains
     character(*), intent(in), optional :: names(:)
     integer, intent(in), optional :: values(:), wait_ms, threads
     integer(int64), intent(in), optional :: version
+    logical, intent(in), optional :: prefetch
     logical, intent(in), optional :: row_major
     integer, intent(in), optional :: lower(:)
     integer, intent(out), optional :: stat
     character(*), intent(inout), optional :: errmsg
     type(outcome) :: o
 
-    call attach_to_read(self, text, fragment, names, values, version, wait_ms, threads, o)
+    call attach_to_read(self, text, fragment, names, values, version, wait_ms, threads, prefetch, o)
     call point_real64(fragment, text, array, row_major, lower, o)
     call conclude(o, stat, errmsg)
   end subroutine
@@ -11520,7 +11532,7 @@ contains
 
   ! As object_attach, and points to the only variable of the fragment.
   subroutine attach_complex32(self, text, fragment, array, names, values, version, wait_ms, rank, writers, keep, bound_bytes, &
-    loaned, row_major, lower, stat, errmsg)
+    loaned, zeros, row_major, lower, stat, errmsg)
     class(stillframe_object), intent(in) :: self
     character(*), intent(in) :: text
     type(stillframe_fragment), intent(inout) :: fragment
@@ -11528,14 +11540,14 @@ contains
     character(*), intent(in), optional :: names(:)
     integer, intent(in), optional :: values(:), wait_ms, rank, writers, keep
     integer(int64), intent(in), optional :: version, bound_bytes
-    logical, intent(in), optional :: loaned
+    logical, intent(in), optional :: loaned, zeros
     logical, intent(in), optional :: row_major
     integer, intent(in), optional :: lower(:)
     integer, intent(out), optional :: stat
     character(*), intent(inout), optional :: errmsg
     type(outcome) :: o
 
-    call attach_write(self, text, fragment, names, values, version, wait_ms, rank, writers, keep, bound_bytes, loaned, o)
+    call attach_write(self, text, fragment, names, values, version, wait_ms, rank, writers, keep, bound_bytes, loaned, zeros, o)
     call point_complex32(fragment, text, array, row_major, lower, o)
     call conclude(o, stat, errmsg)
   end subroutine
@@ -11550,13 +11562,14 @@ contains
     character(*), intent(in), optional :: names(:)
     integer, intent(in), optional :: values(:), wait_ms, threads
     integer(int64), intent(in), optional :: version
+    logical, intent(in), optional :: prefetch
     logical, intent(in), optional :: row_major
     integer, intent(in), optional :: lower(:)
     integer, intent(out), optional :: stat
     character(*), intent(inout), optional :: errmsg
     type(outcome) :: o
 
-    call attach_to_read(self, text, fragment, names, values, version, wait_ms, threads, o)
+    call attach_to_read(self, text, fragment, names, values, version, wait_ms, threads, prefetch, o)
     call point_complex32(fragment, text, array, row_major, lower, o)
     call conclude(o, stat, errmsg)
   end subroutine
@@ -11635,7 +11648,7 @@ contains
 
   ! As object_attach, and points to the only variable of the fragment.
   subroutine attach_complex64(self, text, fragment, array, names, values, version, wait_ms, rank, writers, keep, bound_bytes, &
-    loaned, row_major, lower, stat, errmsg)
+    loaned, zeros, row_major, lower, stat, errmsg)
     class(stillframe_object), intent(in) :: self
     character(*), intent(in) :: text
     type(stillframe_fragment), intent(inout) :: fragment
@@ -11643,14 +11656,14 @@ contains
     character(*), intent(in), optional :: names(:)
     integer, intent(in), optional :: values(:), wait_ms, rank, writers, keep
     integer(int64), intent(in), optional :: version, bound_bytes
-    logical, intent(in), optional :: loaned
+    logical, intent(in), optional :: loaned, zeros
     logical, intent(in), optional :: row_major
     integer, intent(in), optional :: lower(:)
     integer, intent(out), optional :: stat
     character(*), intent(inout), optional :: errmsg
     type(outcome) :: o
 
-    call attach_write(self, text, fragment, names, values, version, wait_ms, rank, writers, keep, bound_bytes, loaned, o)
+    call attach_write(self, text, fragment, names, values, version, wait_ms, rank, writers, keep, bound_bytes, loaned, zeros, o)
     call point_complex64(fragment, text, array, row_major, lower, o)
     call conclude(o, stat, errmsg)
   end subroutine
@@ -11665,13 +11678,14 @@ contains
     character(*), intent(in), optional :: names(:)
     integer, intent(in), optional :: values(:), wait_ms, threads
     integer(int64), intent(in), optional :: version
+    logical, intent(in), optional :: prefetch
     logical, intent(in), optional :: row_major
     integer, intent(in), optional :: lower(:)
     integer, intent(out), optional :: stat
     character(*), intent(inout), optional :: errmsg
     type(outcome) :: o
 
-    call attach_to_read(self, text, fragment, names, values, version, wait_ms, threads, o)
+    call attach_to_read(self, text, fragment, names, values, version, wait_ms, threads, prefetch, o)
     call point_complex64(fragment, text, array, row_major, lower, o)
     call conclude(o, stat, errmsg)
   end subroutine
@@ -11750,7 +11764,7 @@ contains
 
   ! As object_attach, and points to the only variable of the fragment.
   subroutine attach_bool(self, text, fragment, array, names, values, version, wait_ms, rank, writers, keep, bound_bytes, &
-    loaned, row_major, lower, stat, errmsg)
+    loaned, zeros, row_major, lower, stat, errmsg)
     class(stillframe_object), intent(in) :: self
     character(*), intent(in) :: text
     type(stillframe_fragment), intent(inout) :: fragment
@@ -11758,14 +11772,14 @@ contains
     character(*), intent(in), optional :: names(:)
     integer, intent(in), optional :: values(:), wait_ms, rank, writers, keep
     integer(int64), intent(in), optional :: version, bound_bytes
-    logical, intent(in), optional :: loaned
+    logical, intent(in), optional :: loaned, zeros
     logical, intent(in), optional :: row_major
     integer, intent(in), optional :: lower(:)
     integer, intent(out), optional :: stat
     character(*), intent(inout), optional :: errmsg
     type(outcome) :: o
 
-    call attach_write(self, text, fragment, names, values, version, wait_ms, rank, writers, keep, bound_bytes, loaned, o)
+    call attach_write(self, text, fragment, names, values, version, wait_ms, rank, writers, keep, bound_bytes, loaned, zeros, o)
     call point_bool(fragment, text, array, row_major, lower, o)
     call conclude(o, stat, errmsg)
   end subroutine
@@ -11780,13 +11794,14 @@ contains
     character(*), intent(in), optional :: names(:)
     integer, intent(in), optional :: values(:), wait_ms, threads
     integer(int64), intent(in), optional :: version
+    logical, intent(in), optional :: prefetch
     logical, intent(in), optional :: row_major
     integer, intent(in), optional :: lower(:)
     integer, intent(out), optional :: stat
     character(*), intent(inout), optional :: errmsg
     type(outcome) :: o
 
-    call attach_to_read(self, text, fragment, names, values, version, wait_ms, threads, o)
+    call attach_to_read(self, text, fragment, names, values, version, wait_ms, threads, prefetch, o)
     call point_bool(fragment, text, array, row_major, lower, o)
     call conclude(o, stat, errmsg)
   end subroutine
@@ -11866,7 +11881,7 @@ contains
 
   ! As object_attach, and points to the only variable of the fragment.
   subroutine attach_logical(self, text, fragment, array, names, values, version, wait_ms, rank, writers, keep, bound_bytes, &
-    loaned, row_major, lower, stat, errmsg)
+    loaned, zeros, row_major, lower, stat, errmsg)
     class(stillframe_object), intent(in) :: self
     character(*), intent(in) :: text
     type(stillframe_fragment), intent(inout) :: fragment
@@ -11874,14 +11889,14 @@ contains
     character(*), intent(in), optional :: names(:)
     integer, intent(in), optional :: values(:), wait_ms, rank, writers, keep
     integer(int64), intent(in), optional :: version, bound_bytes
-    logical, intent(in), optional :: loaned
+    logical, intent(in), optional :: loaned, zeros
     logical, intent(in), optional :: row_major
     integer, intent(in), optional :: lower(:)
     integer, intent(out), optional :: stat
     character(*), intent(inout), optional :: errmsg
     type(outcome) :: o
 
-    call attach_write(self, text, fragment, names, values, version, wait_ms, rank, writers, keep, bound_bytes, loaned, o)
+    call attach_write(self, text, fragment, names, values, version, wait_ms, rank, writers, keep, bound_bytes, loaned, zeros, o)
     call point_logical(fragment, text, array, row_major, lower, o)
     call conclude(o, stat, errmsg)
   end subroutine
@@ -11896,13 +11911,14 @@ contains
     character(*), intent(in), optional :: names(:)
     integer, intent(in), optional :: values(:), wait_ms, threads
     integer(int64), intent(in), optional :: version
+    logical, intent(in), optional :: prefetch
     logical, intent(in), optional :: row_major
     integer, intent(in), optional :: lower(:)
     integer, intent(out), optional :: stat
     character(*), intent(inout), optional :: errmsg
     type(outcome) :: o
 
-    call attach_to_read(self, text, fragment, names, values, version, wait_ms, threads, o)
+    call attach_to_read(self, text, fragment, names, values, version, wait_ms, threads, prefetch, o)
     call point_logical(fragment, text, array, row_major, lower, o)
     call conclude(o, stat, errmsg)
   end subroutine

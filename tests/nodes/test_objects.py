@@ -1,6 +1,7 @@
 """Objects whose writers and readers are on several nodes."""
 
 import json
+import subprocess
 
 from puppet import value
 
@@ -24,6 +25,22 @@ def test_what_two_nodes_write_a_third_one_reads(job):
     assert sorted(node["name"] for node in nodes) == ["node1", "node2", "node3"], nodes
     came = [node["received_bytes"] for node in nodes if node["is_connected"]]
     assert len(came) == 2 and sum(came) > 5 * 8 * ROWS * COLUMNS, nodes
+
+
+def test_traffic_is_watched(job):
+    job = job(2)
+    (writer,), reader = job.writers("heat", ROWS, COLUMNS, [0]), job.reader("heat", 1)
+    watch = [job.runtimes.still, "watch", "--once", "--interval", "1"]
+    watching = {more: job.nodes[1].popen([*watch, *more], stdout=subprocess.PIPE, text=True) for more in ((), ("--json",))}
+    version = 0
+    while any(one.poll() is None for one in watching.values()):
+        version += 1
+        writer.do("publish", version=version)
+        reader.do("show", version=version, timeout=30)
+    text, lines = watching[()].communicate()[0], watching["--json",].communicate()[0]
+    assert "NODE" in text and "this one" in text and "connected" in text, text
+    nodes = {node["name"]: node for node in json.loads(lines)["nodes"]}
+    assert nodes["node1"]["received_bytes_per_s"] > nodes["node1"]["sent_bytes_per_s"] > 0, nodes
 
 
 def test_who_waits_for_nodes_is_told_which_there_are(job):

@@ -377,6 +377,9 @@ typedef enum {
     // Memory of each version is lent, to be written whole, and a publish copies nothing. It is at another address after each
     // publish: see stillframe_fragment_next and stillframe_fragment_previous.
     STILLFRAME_ATTACH_LOANED = 1,
+    // It begins with zeros, whatever content the version has that it is attached at: for content that cannot be had any more, as that
+    // of a node that died.
+    STILLFRAME_ATTACH_ZEROS = 2,
 } stillframe_attach_flag;
 
 // Bits of the member flags of stillframe_checkpoint_options.
@@ -1115,8 +1118,11 @@ typedef struct {
     uint32_t has_version;
     // Threads that copy, the calling one included; 0: as many as there are processors.
     uint32_t threads;
+    // 1: while the program works with a version, the runtime of its node fetches the next from other nodes: that which is as far above it
+    // as it is above the one before. For programs that read version after version. 0: each is fetched when it is asked for.
+    uint32_t prefetch;
     // 0.
-    uint64_t reserved[4];
+    uint32_t reserved[7];
 } stillframe_attach_read_options;
 
 // What a fragment is.

@@ -33,6 +33,9 @@ pub enum stillframe_attach_flag {
     /// Memory of each version is lent, to be written whole, and a publish copies nothing. It is at another address after each
     /// publish: see stillframe_fragment_next and stillframe_fragment_previous.
     STILLFRAME_ATTACH_LOANED = 1,
+    /// It begins with zeros, whatever content the version has that it is attached at: for content that cannot be had any more, as that
+    /// of a node that died.
+    STILLFRAME_ATTACH_ZEROS = 2,
 }
 use stillframe_attach_flag::*;
 
@@ -85,8 +88,11 @@ pub struct stillframe_attach_read_options {
     pub has_version: u32,
     /// Threads that copy, the calling one included; 0: as many as there are processors.
     pub threads: u32,
+    /// 1: while the program works with a version, the runtime of its node fetches the next from other nodes: that which is as far above it
+    /// as it is above the one before. For programs that read version after version. 0: each is fetched when it is asked for.
+    pub prefetch: u32,
     /// 0.
-    pub reserved: [u64; 4],
+    pub reserved: [u32; 7],
 }
 
 /// What a fragment is.
@@ -211,7 +217,7 @@ fn with_options(
     if given.reserved != [0; 4] {
         return Err(Failure::argument("options.reserved", "it is not 0: set the whole structure to 0 first"));
     }
-    let unknown = given.flags & !(STILLFRAME_ATTACH_LOANED as u32);
+    let unknown = given.flags & !(STILLFRAME_ATTACH_LOANED as u32 | STILLFRAME_ATTACH_ZEROS as u32);
     if unknown != 0 {
         return Err(Failure::argument("options.flags", format!("bits {unknown:#x} have no meaning")));
     }
@@ -236,7 +242,10 @@ fn with_options(
     if given.keep != 0 {
         write = write.keep(given.keep as usize);
     }
-    Ok(if given.flags & STILLFRAME_ATTACH_LOANED as u32 != 0 { write.loaned() } else { write })
+    if given.flags & STILLFRAME_ATTACH_LOANED as u32 != 0 {
+        write = write.loaned();
+    }
+    Ok(if given.flags & STILLFRAME_ATTACH_ZEROS as u32 != 0 { write.zeros() } else { write })
 }
 
 /// Attaches a fragment to read. What lies beyond the rim of the object is zero in a view that says clipped.
@@ -264,13 +273,16 @@ pub extern "C" fn stillframe_object_attach_read(
         let mut read = known.object.read(call.text("text", text)?);
         let given = call.read("options", options)?;
         if let Some(given) = &given {
-            if given.reserved != [0; 4] {
+            if given.reserved != [0; 7] {
                 return Err(Failure::argument("options.reserved", "it is not 0: set the whole structure to 0 first"));
             }
             for (name, value) in bindings(call, given.bindings, given.binding_count)? {
                 read = read.bind(name, value);
             }
             read = read.threads(given.threads as usize);
+            if given.prefetch != 0 {
+                read = read.prefetch();
+            }
         }
         let mut attached = read.attach()?;
         // Before anything is shown in it, so that it begins at a page and stays there.

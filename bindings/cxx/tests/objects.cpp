@@ -93,6 +93,12 @@ TEST(a_loaned_fragment_computes_the_next_from_the_previous) {
         CHECK(seen.view<double>()[63] == static_cast<double>(62 + version) && seen.version() == version);
     }
     mine.detach();
+    auto again = object.write("{ var g = grid }", sf::write_options().zeros());
+    CHECK(again.version() == 9 && again.view<double>()[63] == 0);
+    again.publish(10);
+    auto following = object.read("{ var g = grid }", sf::read_options().prefetch().version(10, seconds(20)));
+    CHECK(following.view<double>()[63] == 0);
+    again.detach();
     sf::remove_object("loaned");
 }
 

@@ -155,6 +155,13 @@ contains
     call expect(stat == stillframe_bad_argument .and. .not. associated(before), 'a fragment to read has no version before')
     call reader%detach()
     call mine%detach()
+    call object%attach('{ var u = u }', mine, next, zeros=.true.)
+    call expect(all(next == 0), 'it begins with zeros where that is wanted')
+    call mine%publish(6)
+    call object%attach_read('{ var u = u }', reader, seen, version=6_int64, wait_ms=patience_ms, prefetch=.true.)
+    call expect(all(seen == 0), 'zeros are read')
+    call reader%detach()
+    call mine%detach()
     call object%close()
     call stillframe_remove_object('loaned')
   end subroutine

@@ -123,7 +123,7 @@ pub fn raise_object(py: Python<'_>, error: stillframe_object::Error) -> PyErr {
         Error::TimeoutElsewhere { version, .. } => {
             return with(py, "Timeout", (message, Some(version), rows(&[])));
         }
-        Error::LostElsewhere { version, .. } => {
+        Error::LostElsewhere { version, .. } | Error::ContentLost { version, .. } => {
             return with(py, "Lost", (message, version, None::<u64>, rows(&[])));
         }
         Error::Ended { complete, .. } => return with(py, "Ended", (message, complete)),

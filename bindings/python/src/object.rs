@@ -180,7 +180,7 @@ impl Object {
 
     /// Attaches a fragment to write.
     #[allow(clippy::too_many_arguments)]
-    #[pyo3(signature = (text, bindings, *, version, rank, writers, keep, bound, loaned, wait))]
+    #[pyo3(signature = (text, bindings, *, version, rank, writers, keep, bound, loaned, zeros, wait))]
     fn write(
         &self,
         py: Python<'_>,
@@ -192,6 +192,7 @@ impl Object {
         keep: usize,
         bound: Option<u64>,
         loaned: bool,
+        zeros: bool,
         wait: Option<f64>,
     ) -> PyResult<WriteFragment> {
         let mut options = self.object.write(text).keep(keep).wait(limit(py, "wait", wait)?);
@@ -213,13 +214,24 @@ impl Object {
         if loaned {
             options = options.loaned();
         }
+        if zeros {
+            options = options.zeros();
+        }
         let attached = self.with(py, |_| options.attach())?;
         Ok(WriteFragment::new(attached, loaned))
     }
 
     /// Attaches a fragment to read.
-    fn read(&self, py: Python<'_>, text: &str, bindings: Numbers, threads: usize) -> PyResult<ReadFragment> {
+    fn read(
+        &self,
+        py: Python<'_>,
+        text: &str,
+        bindings: Numbers,
+        threads: usize,
+        prefetch: bool,
+    ) -> PyResult<ReadFragment> {
         let options = self.object.read(text).threads(threads);
+        let options = if prefetch { options.prefetch() } else { options };
         let options = bindings.iter().fold(options, |options, (name, value)| options.bind(name, *value));
         self.with(py, |_| options.attach()).map(ReadFragment::new)
     }

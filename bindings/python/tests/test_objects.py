@@ -215,6 +215,18 @@ def test_a_loaned_fragment_begins_with_the_content_it_is_attached_at() -> None:
         assert (writer.arrays["u"] == values(1)).all()
 
 
+@pytest.mark.parametrize("loaned", [False, True])
+def test_a_fragment_begins_with_zeros_if_it_is_told_to(loaned: bool) -> None:
+    obj = grid()
+    with rows(obj, 0, 8) as writer:
+        publish(writer, 0, 1)
+    with obj.write("{ var u = u }", loaned=loaned, zeros=True) as writer, obj.read("{ var u = u }", prefetch=True) as reader:
+        assert writer.version == 1 and not writer.arrays["u"].any()
+        writer.publish(2)
+        assert not reader.reattach(2).arrays["u"].any()
+        assert (reader.reattach(1).arrays["u"] == values(1)).all()
+
+
 def test_arrays_outlive_their_fragments() -> None:
     obj = sf.create_object("large", "var u [512,512] float64")
     writer = obj.write("{ var u = u }")

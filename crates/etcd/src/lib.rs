@@ -73,6 +73,7 @@ pub use values::NodeInfo;
 
 use shared::Shared;
 use std::sync::Arc;
+use stillframe_roster::writer::Node;
 
 /// A way to etcd. Copies are the same; the last one that goes ends the thread that speaks to etcd.
 #[derive(Debug, Clone)]
@@ -89,6 +90,25 @@ impl Etcd {
     /// The names of objects.
     pub fn names(&self) -> EtcdNames {
         EtcdNames::new(self.shared.clone())
+    }
+
+    /// The nodes that are there now, for who has not joined yet; none whose key cannot be understood.
+    ///
+    /// # Errors
+    /// Those of etcd.
+    pub fn nodes(&self) -> Result<Vec<(Node, NodeInfo)>> {
+        let (client, keys) = (self.shared.client.clone(), self.shared.keys.clone());
+        let limit = client.deadline.saturating_mul(2);
+        self.shared.reactor.wait("nodes", limit, async move {
+            let (mut nodes, mut pages) = (Vec::new(), pages::Pages::new(keys.nodes(), 0, false));
+            while let Some(page) = pages.next(&client).await? {
+                nodes.extend(page.iter().filter_map(|kv| match keys.read(&kv.key) {
+                    Ok(keys::Key::Node(node)) => Some((node, values::read_node(&kv.value).ok()?)),
+                    _ => None,
+                }));
+            }
+            Ok(nodes)
+        })
     }
 
     /// Puts an object's description as etcd's other users put a key: alone, and whatever is there. It is what creating is

@@ -42,6 +42,12 @@ pub fn set_direct(file: &File, direct: bool) -> Result<(), Failure> {
     fs::fcntl_setfl(file, flags).map_err(|error| Failure::of("fcntl(F_SETFL)", "O_DIRECT", error))
 }
 
+/// How many bytes the file system of `file` can have (fstatvfs(3)).
+pub fn capacity_bytes(file: &File) -> Result<u64, Failure> {
+    let told = fs::fstatvfs(file).map_err(|error| Failure::of("fstatvfs", "", error))?;
+    Ok(told.f_blocks.saturating_mul(told.f_frsize))
+}
+
 /// What kind of file system a file is on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum FileSystem {

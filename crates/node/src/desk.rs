@@ -3,7 +3,9 @@
 use crate::cluster::Cluster;
 use crate::error::Result;
 use crate::filling::Filling;
+use crate::memory::Memory;
 use crate::network::{Network, Traffic};
+use crate::readers::reader_of;
 use crate::sending::Job;
 use crate::surroundings::{OwnJob, Surroundings};
 use crate::watched::Watched;
@@ -32,6 +34,7 @@ pub(crate) struct Desk {
     objects: Objects,
     cluster: Arc<dyn Cluster>,
     network: Arc<dyn Network>,
+    memory: Memory,
     watched: BTreeMap<ObjectId, Watched>,
     /// All names of this node by their bits among the hints, and the object of each that is watched.
     names: BTreeMap<usize, BTreeMap<String, Option<ObjectId>>>,
@@ -53,12 +56,27 @@ impl Desk {
         objects: Objects,
         cluster: Arc<dyn Cluster>,
         network: Arc<dyn Network>,
+        memory: Memory,
         exits: Arc<Exits>,
     ) -> Desk {
         let (watched, names, readers) = (BTreeMap::new(), BTreeMap::new(), BTreeMap::new());
         let (silent, todo) = (BTreeSet::new(), Todo::default());
         let (subscriptions, said) = (BTreeMap::new(), BTreeMap::new());
-        Desk { node, objects, cluster, network, watched, names, readers, subscriptions, exits, silent, said, todo }
+        Desk {
+            node,
+            objects,
+            cluster,
+            network,
+            memory,
+            watched,
+            names,
+            readers,
+            subscriptions,
+            exits,
+            silent,
+            said,
+            todo,
+        }
     }
 
     pub(crate) fn take_todo(&mut self) -> Todo {
@@ -70,11 +88,12 @@ impl Desk {
         id: ObjectId,
         work: impl FnOnce(&mut Watched, &mut Surroundings) -> Result<T>,
     ) -> Option<Result<T>> {
-        let Desk { node, cluster, network, watched, todo, .. } = self;
+        let Desk { node, cluster, network, memory, watched, todo, .. } = self;
         let mut around = Surroundings {
             node: *node,
             cluster: &**cluster,
             network: &**network,
+            memory,
             jobs: &mut todo.jobs,
             own: &mut todo.own,
             replies: &mut todo.replies,
@@ -143,7 +162,7 @@ impl Desk {
     fn look(&mut self, id: ObjectId) {
         let looked = self.with(id, |one, around| one.look(around));
         if let Some(Err(crate::Error::Object(stillframe_object::Error::Removed { .. }))) = looked {
-            self.watched.remove(&id);
+            self.forget(id);
         }
         let is_well = !matches!(looked, Some(Err(_))) && !self.watched.get(&id).is_some_and(Watched::is_homeless);
         let processes = self.watched.get(&id).map(Watched::processes).unwrap_or_default();
@@ -161,8 +180,15 @@ impl Desk {
             self.watched.insert(id, Watched::new(&object, self.node));
         }
         let former = self.note_name(name).replace(id).filter(|former| *former != id);
-        former.into_iter().for_each(|former| _ = self.watched.remove(&former));
+        former.into_iter().for_each(|former| self.forget(former));
         Ok(id)
+    }
+
+    /// An object was removed.
+    fn forget(&mut self, id: ObjectId) {
+        if let Some(one) = self.watched.remove(&id) {
+            one.end();
+        }
     }
 
     /// Keeps a name in mind, and which object of that name is watched.
@@ -196,7 +222,7 @@ impl Desk {
                 Some(object) => object,
                 None => return Ok(()),
             },
-            Message::Lost(lost) => match self.readers.get(&lost.subscription) {
+            Message::Lost(lost) => match self.readers.get(&reader_of(lost.subscription)) {
                 Some(object) => *object,
                 None => return Ok(()),
             },
@@ -221,7 +247,7 @@ impl Desk {
             }
             Message::Decisions(decisions) => {
                 for ObjectDecision { object, decision } in decisions {
-                    self.with(object, |one, around| one.take_decision(decision, around)).unwrap_or(Ok(()))?;
+                    self.with(object, |one, around| one.take_decision(from, decision, around)).unwrap_or(Ok(()))?;
                 }
             }
             _ => {}
@@ -255,7 +281,7 @@ impl Desk {
 
     /// Somebody removed an object, on any node.
     pub(crate) fn note_removed(&mut self, name: &str, id: ObjectId) -> Result<()> {
-        self.watched.remove(&id);
+        self.forget(id);
         if self.objects.names().get(name)?.is_some_and(|there| ObjectId(there.id) == id) {
             self.objects.remove(name, true)?;
         }
@@ -272,17 +298,23 @@ impl Desk {
 
     fn try_ask(&mut self, client: u64, request: Request) -> Result<Option<Reply>> {
         match request {
+            Request::Read { .. } if self.readers.contains_key(&client) => {
+                let why = "this connection has a fragment already: each has one of its own";
+                Ok(Some(Reply::Failed(why.into())))
+            }
             Request::Read { name, id, text, bindings } => {
                 let found = self.watch(&name)?;
                 if found != ObjectId(id) {
                     return Ok(Some(Reply::Failed(format!("object '{name}' is another one by now: open it anew"))));
                 }
-                let region = self.with(found, |one, _| one.read(client, text, &bindings));
-                self.readers.insert(client, found);
+                let region = self.with(found, |one, around| one.read(client, text, &bindings, around));
+                if matches!(region, Some(Ok(_))) {
+                    self.readers.insert(client, found);
+                }
                 region.transpose().map(|region| region.map(Reply::Reading))
             }
-            Request::Version(version) => {
-                self.want(client, version)?;
+            Request::Version { version, next } => {
+                self.want(client, (version, next))?;
                 Ok(None)
             }
             Request::Nodes => Ok(Some(Reply::Nodes(self.nodes()))),
@@ -303,9 +335,9 @@ impl Desk {
         nodes
     }
 
-    fn want(&mut self, client: u64, version: Version) -> Result<()> {
+    fn want(&mut self, client: u64, versions: (Version, Option<Version>)) -> Result<()> {
         let Some(id) = self.readers.get(&client).copied() else { return Ok(()) };
-        self.with(id, |one, around| one.want(client, version, around)).unwrap_or(Ok(()))
+        self.with(id, |one, around| one.want(client, versions, around)).unwrap_or(Ok(()))
     }
 
     /// A program of this node has closed its connection.
@@ -316,26 +348,26 @@ impl Desk {
     }
 
     /// What a share is to be put into.
-    pub(crate) fn filling(&self, reader: u64, version: Version) -> Option<Arc<Filling>> {
-        self.watched.get(self.readers.get(&reader)?)?.filling(reader, version)
+    pub(crate) fn filling(&self, place: u64, version: Version) -> Option<Arc<Filling>> {
+        self.watched.get(self.readers.get(&reader_of(place))?)?.filling(place, version)
     }
 
-    /// Whether a program of this node reads a fragment.
-    pub(crate) fn has_reader(&self, reader: u64) -> bool {
-        self.readers.contains_key(&reader)
+    /// Whether a program of this node reads a fragment, which is filled at this place.
+    pub(crate) fn has_place(&self, place: u64) -> bool {
+        self.readers.contains_key(&reader_of(place))
     }
 
     /// A fragment may have all its elements.
-    pub(crate) fn finish(&mut self, reader: u64) -> Result<()> {
-        let Some(id) = self.readers.get(&reader).copied() else { return Ok(()) };
-        self.with(id, |one, _| one.finish(reader)).unwrap_or(Ok(()))
+    pub(crate) fn finish(&mut self, place: u64) -> Result<()> {
+        let Some(id) = self.readers.get(&reader_of(place)).copied() else { return Ok(()) };
+        self.with(id, |one, around| one.finish(place, around)).unwrap_or(Ok(()))
     }
 
     /// A version cannot be put together as it came.
-    pub(crate) fn lose(&mut self, reader: u64, version: Version, why: &str) {
-        let Some(id) = self.readers.get(&reader).copied() else { return };
+    pub(crate) fn lose(&mut self, place: u64, version: Version, why: &str) {
+        let Some(id) = self.readers.get(&reader_of(place)).copied() else { return };
         let _ = self.with(id, |one, around| {
-            one.lose_version(reader, version, why, around);
+            one.lose_version(place, version, why, around);
             Ok(())
         });
     }

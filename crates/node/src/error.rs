@@ -1,7 +1,9 @@
 //! What can go wrong with a runtime.
 
 use std::io;
+use std::net::SocketAddr;
 use std::path::PathBuf;
+use stillframe_roster::writer::Node;
 
 /// A result whose error is an [`Error`].
 pub type Result<T, E = Error> = std::result::Result<T, E>;
@@ -27,6 +29,29 @@ pub enum Error {
         path: PathBuf,
         /// What is wrong.
         why: String,
+    },
+    /// What programs of this node read of other nodes would take too much memory.
+    #[error(
+        "versions of other nodes may take {bound_bytes} bytes of memory on this one, {taken_bytes} are taken, and this fragment takes \
+         {bytes}; detach another one first, or start the runtime with more (`still node run --memory-mib`)"
+    )]
+    Memory {
+        /// What is wanted.
+        bytes: u64,
+        /// What is taken.
+        taken_bytes: u64,
+        /// How much there may be.
+        bound_bytes: u64,
+    },
+    /// Another node of the job that lives has the name of this one.
+    #[error("node {} at {address} is called '{name}', too: give this one another name with --name, or end that one", node.0)]
+    Namesake {
+        /// What both are called.
+        name: String,
+        /// The other one.
+        node: Node,
+        /// Where it answers.
+        address: SocketAddr,
     },
     /// A system call failed.
     #[error("{call} {}: {source}", path.display())]

@@ -4,10 +4,10 @@ use crate::network::Incoming;
 use crate::sending::{Way, make_room};
 use drepl::clip::part;
 use drepl::executor::Executor;
-use drepl::transfer::{Side, Transfer};
+use drepl::transfer::{Axis, Move, Side, Transfer};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Mutex, MutexGuard, PoisonError, TryLockError};
-use stillframe::{LoanBytes, Snapshot};
+use stillframe::{LoanBytes, Snapshot, View};
 use stillframe_kernel::points;
 use stillframe_roster::writer::{Version, Writer};
 use stillframe_wire::data::SourceShare;
@@ -18,6 +18,8 @@ pub(crate) struct Filling {
     pub(crate) version: Version,
     /// Whose elements it consists of.
     pub(crate) writers: BTreeSet<Writer>,
+    /// The fragment in an earlier version of the same writers.
+    base: Option<View>,
     state: Mutex<State>,
 }
 
@@ -35,7 +37,13 @@ struct State {
 
 impl Filling {
     /// Bytes that no element fills are zero, as those beyond the rim of the object: `is_full` says that there are none.
-    pub(crate) fn new(version: Version, writers: BTreeSet<Writer>, mut loan: LoanBytes, is_full: bool) -> Filling {
+    pub(crate) fn new(
+        version: Version,
+        writers: BTreeSet<Writer>,
+        base: Option<View>,
+        mut loan: LoanBytes,
+        is_full: bool,
+    ) -> Filling {
         if !is_full {
             // What lay here before is nobody's.
             loan.fill(0);
@@ -47,7 +55,7 @@ impl Filling {
             piece: Vec::new(),
             published_ns: 0,
         };
-        Filling { version, writers, state: Mutex::new(state) }
+        Filling { version, writers, base, state: Mutex::new(state) }
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -65,10 +73,7 @@ impl Filling {
         bulk: &mut dyn Incoming,
         executor: &Executor,
     ) -> Result<(), String> {
-        let bytes = bulk.left_bytes();
-        let Some(end) = offset.checked_add(bytes).filter(|end| *end <= share.bytes) else {
-            return Err(format!("{bytes} bytes came behind {offset}, and the share has {}", share.bytes));
-        };
+        let end = end_of(share, offset, bulk.left_bytes())?;
         let mut state = self.state();
         let State { loan, missing, came, piece, .. } = &mut *state;
         let Some(loan) = loan.as_mut().filter(|_| missing.contains(&share.writer)) else { return Ok(()) };
@@ -80,13 +85,37 @@ impl Filling {
         {
             Some(place) => bulk.read(place).map_err(|error| error.to_string())?,
             None => {
-                make_room(piece, bytes)?;
+                make_room(piece, end - offset)?;
                 bulk.read(piece).map_err(|error| error.to_string())?;
                 let part = part(&share.transfer, Side::Source, offset..end);
                 executor.run(&part, piece, loan).map_err(|error| error.to_string())?;
             }
         }
         points::hit("fill.piece");
+        *came = end;
+        if end == share.bytes {
+            missing.remove(&share.writer);
+        }
+        Ok(())
+    }
+
+    /// Takes bytes of a share from the version before, which they are as: the next ones, or they are left aside.
+    ///
+    /// # Errors
+    /// Why that cannot be.
+    pub(crate) fn keep(&self, share: &SourceShare, offset: u64, bytes: u64, executor: &Executor) -> Result<(), String> {
+        let end = end_of(share, offset, bytes)?;
+        let base = self.base.as_ref().ok_or("bytes of a version before were meant, and there is none")?;
+        let mut state = self.state();
+        let State { loan, missing, came, .. } = &mut *state;
+        let Some(loan) = loan.as_mut().filter(|_| missing.contains(&share.writer)) else { return Ok(()) };
+        let came = came.entry(share.writer).or_default();
+        if *came != offset {
+            return Ok(());
+        }
+        let part = part(&share.transfer, Side::Source, offset..end);
+        let staying = Transfer::new(part.moves().iter().map(staying).collect()).map_err(|error| error.to_string())?;
+        executor.run(&staying, base, loan).map_err(|error| error.to_string())?;
         *came = end;
         if end == share.bytes {
             missing.remove(&share.writer);
@@ -102,29 +131,18 @@ impl Filling {
         state.published_ns = state.published_ns.max(published_ns);
     }
 
-    /// Puts elements of a writer of this node.
-    ///
-    /// # Errors
-    /// Why that failed.
-    pub(crate) fn put_own(&self, way: &Way, snapshot: &Snapshot, executor: &Executor) -> Result<(), String> {
-        let Way { writer, variable, transfer, .. } = way;
-        let mut state = self.state();
-        let Some(loan) = &mut state.loan else { return Ok(()) };
-        let run = |source: &[u8], loan: &mut LoanBytes| {
-            executor.run(transfer, source, loan).map_err(|error| error.to_string())
+    /// Puts elements of writers of this node; whether it could, or has to be asked again since others are just coming.
+    pub(crate) fn put_own(&self, ways: &[Way], snapshots: &[Snapshot], executor: &Executor) -> bool {
+        let mut state = match self.state.try_lock() {
+            Ok(state) => state,
+            Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
+            Err(TryLockError::WouldBlock) => return false,
         };
-        if snapshot.is_foreign() {
-            let mut bytes = Vec::new();
-            make_room(&mut bytes, transfer.source_bytes())?;
-            snapshot.read(variable, 0, &mut bytes).map_err(|error| error.to_string())?;
-            run(&bytes, loan)?;
-        } else {
-            let view = snapshot.view(variable).map_err(|error| error.to_string())?;
-            run(&view, loan)?;
+        for (way, snapshot) in ways.iter().zip(snapshots) {
+            // A version that cannot be filled stays one that is waited for.
+            let _ = state.put_own(way, snapshot, executor);
         }
-        state.missing.remove(writer);
-        state.published_ns = state.published_ns.max(snapshot.published_ns());
-        Ok(())
+        true
     }
 
     /// The memory with all elements, and when the last of them was published; nothing while any is missing.
@@ -141,6 +159,40 @@ impl Filling {
         let published_ns = state.published_ns;
         state.loan.take().map(|loan| (loan, published_ns))
     }
+}
+
+impl State {
+    fn put_own(&mut self, way: &Way, snapshot: &Snapshot, executor: &Executor) -> Result<(), String> {
+        let Way { writer, variable, transfer, .. } = way;
+        let Some(loan) = &mut self.loan else { return Ok(()) };
+        let run = |source: &[u8], loan: &mut LoanBytes| {
+            executor.run(transfer, source, loan).map_err(|error| error.to_string())
+        };
+        if snapshot.is_foreign() {
+            let mut bytes = Vec::new();
+            make_room(&mut bytes, transfer.source_bytes())?;
+            snapshot.read(variable, 0, &mut bytes).map_err(|error| error.to_string())?;
+            run(&bytes, loan)?;
+        } else {
+            let view = snapshot.view(variable).map_err(|error| error.to_string())?;
+            run(&view, loan)?;
+        }
+        self.missing.remove(writer);
+        self.published_ns = self.published_ns.max(snapshot.published_ns());
+        Ok(())
+    }
+}
+
+/// Where a piece of a share ends.
+fn end_of(share: &SourceShare, offset: u64, bytes: u64) -> Result<u64, String> {
+    let end = offset.checked_add(bytes).filter(|end| *end <= share.bytes);
+    end.ok_or_else(|| format!("{bytes} bytes came behind {offset}, and the share has {}", share.bytes))
+}
+
+/// A move of the bytes that another one writes, to where they are.
+fn staying(each: &Move) -> Move {
+    let axis = |axis: &Axis| Axis { from_bytes: axis.to_bytes, ..*axis };
+    Move { from: each.to, swap_bytes: 1, axes: each.axes.iter().map(axis).collect(), ..each.clone() }
 }
 
 /// Where a transfer puts its bytes, if they come together and as they are.

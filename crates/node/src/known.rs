@@ -20,6 +20,8 @@ pub(crate) struct Known {
     pub(crate) protocol: Runtime,
     /// The fragments of this node's writers.
     pub(crate) local: BTreeMap<Writer, LocalFragment>,
+    /// Versions that this node holds for all.
+    pub(crate) pins: BTreeMap<Version, BTreeMap<Writer, Snapshot>>,
 }
 
 impl Known {
@@ -40,12 +42,21 @@ impl Known {
     ) -> Result<Result<Vec<Snapshot>, Writer>> {
         let mut snapshots = Vec::new();
         for writer in writers {
-            match self.relay.hold(writer.serial, version)? {
+            match self.hold(writer, version)? {
                 Some(snapshot) => snapshots.push(snapshot),
                 None => return Ok(Err(writer)),
             }
         }
         Ok(Ok(snapshots))
+    }
+
+    /// Holds a version of a writer; nothing if it is gone.
+    pub(crate) fn hold(&mut self, writer: Writer, version: Version) -> Result<Option<Snapshot>> {
+        // The writer may have let go of it since it was pinned.
+        match self.pins.get(&version).and_then(|pinned| pinned.get(&writer)) {
+            Some(pinned) => Ok(Some(pinned.clone())),
+            None => Ok(self.relay.hold(writer.serial, version)?),
+        }
     }
 
     /// Elements and who writes them, for people.

@@ -11,6 +11,7 @@
 //! | [`roster`] | who writes an object, as its home tells the nodes |
 //! | [`home`] | an object's home, if this node is it |
 //! | [`reporting`] | what a node tells an object's home |
+//! | `memory` | what versions of other nodes may take |
 //! | `sending` | versions for readers of other nodes |
 //! | `filling` | a version that is put together for a reader of this node |
 //! | `surroundings` | what an object needs of its node |
@@ -39,6 +40,7 @@ mod keeper;
 mod known;
 pub mod links;
 mod meeting;
+mod memory;
 pub mod names;
 pub mod network;
 mod readers;

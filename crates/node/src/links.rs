@@ -16,6 +16,7 @@ use std::time::Duration;
 use stillframe_kernel::points;
 use stillframe_link::{Connection, Cut, Frame, Identity, Listener, Options, Receiver, Sender, Source};
 use stillframe_roster::writer::Node;
+use stillframe_wire::data::FragmentText;
 use stillframe_wire::hello::{self, Hello, Refuse};
 use stillframe_wire::{Kind, Message};
 
@@ -25,8 +26,10 @@ const LIMIT: Duration = Duration::from_secs(30);
 /// Pauses between attempts to connect: the first and the longest.
 const PAUSES: [Duration; 2] = [Duration::from_millis(5), Duration::from_millis(500)];
 
-/// Messages that wait for a connection. Those of a node that does not take them would fill the memory.
+/// Messages that wait for a connection, and about how many bytes these have. Those of a node that does not take them would fill the
+/// memory.
 const WAITING_MAX: usize = 1 << 16;
+const WAITING_BYTES_MAX: usize = 256 << 20;
 
 /// The connections of a runtime.
 #[derive(Debug)]
@@ -82,13 +85,21 @@ struct Channel<T> {
 #[derive(Debug)]
 struct Waiting<T> {
     all: VecDeque<T>,
+    bytes: usize,
     cut: Option<Cut>,
     has_ended: bool,
 }
 
+impl<T> Waiting<T> {
+    fn clear(&mut self) {
+        self.all.clear();
+        self.bytes = 0;
+    }
+}
+
 impl<T> Channel<T> {
     fn new() -> Channel<T> {
-        let waiting = Mutex::new(Waiting { all: VecDeque::new(), cut: None, has_ended: false });
+        let waiting = Mutex::new(Waiting { all: VecDeque::new(), bytes: 0, cut: None, has_ended: false });
         Channel { waiting, changed: Condvar::new() }
     }
 
@@ -96,11 +107,12 @@ impl<T> Channel<T> {
         self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn push(&self, one: T) {
+    fn push(&self, one: T, bytes: usize) {
         let mut waiting = self.waiting();
-        if waiting.all.len() >= WAITING_MAX {
+        waiting.bytes += bytes;
+        if waiting.all.len() >= WAITING_MAX || waiting.bytes > WAITING_BYTES_MAX && !waiting.all.is_empty() {
             // The other side is told all anew when there is another connection.
-            waiting.all.clear();
+            waiting.clear();
             if let Some(cut) = &waiting.cut {
                 cut.cut();
             }
@@ -127,6 +139,7 @@ impl<T> Channel<T> {
                 return None;
             }
             if !waiting.all.is_empty() {
+                waiting.bytes = 0;
                 return Some(std::mem::take(&mut waiting.all));
             }
             waiting = self.changed.wait(waiting).unwrap_or_else(PoisonError::into_inner);
@@ -257,7 +270,7 @@ impl Links {
                     // What was to go on it, the other side is told anew. What comes from now on goes on the next one: some of it may
                     // be asked for before this thread knows that there is one.
                     let mut waiting = channel.waiting();
-                    waiting.all.clear();
+                    waiting.clear();
                     waiting.cut = None;
                 }
                 Err(why) => {
@@ -357,6 +370,29 @@ impl Peer {
     }
 }
 
+/// About how much memory a message takes: that of its lists and texts, which others may make long.
+fn about_bytes(message: &Message) -> usize {
+    const ITEM_BYTES: usize = 256;
+    let texts =
+        |layouts: &mut dyn Iterator<Item = &FragmentText>| layouts.map(|layout| layout.text.len()).sum::<usize>();
+    let (items, text_bytes) = match message {
+        Message::Reports(reports) => {
+            (reports.iter().map(|one| one.report.writers.len() + one.report.wants.len()).sum(), 0)
+        }
+        Message::Decisions(all) => {
+            (all.iter().map(|one| one.decision.answers.len() + one.decision.refused.len()).sum(), 0)
+        }
+        Message::Layouts(all) => (all.layouts.len(), texts(&mut all.layouts.iter().map(|(_, layout)| layout))),
+        Message::Roster(roster) => (roster.declared.len(), texts(&mut roster.declared.iter().map(|one| &one.layout))),
+        Message::RosterChange(change) => {
+            (change.declared.len() + change.gone.len(), texts(&mut change.declared.iter().map(|one| &one.layout)))
+        }
+        Message::Subscribe(one) => (one.writers.len() + one.elements.boxes().len(), one.fragment.text.len()),
+        _ => (0, 0),
+    };
+    (1 + items) * ITEM_BYTES + text_bytes
+}
+
 fn send_alone(sender: &Sender, message: Message) -> stillframe_link::Result<()> {
     let mut body = Vec::new();
     let kind = message.encode(&mut body);
@@ -403,14 +439,16 @@ impl Network for Links {
     fn send(&self, to: Node, message: Message) {
         let peer = self.peers().get(&to).cloned();
         if let Some(peer) = peer {
-            peer.messages.push(message);
+            let bytes = about_bytes(&message);
+            peer.messages.push(message, bytes);
         }
     }
 
     fn transmit(&self, to: Node, version: Box<dyn Transmission>) {
         let peer = self.peers().get(&to).cloned();
         if let Some(peer) = peer {
-            peer.versions.push(version);
+            // What it holds is the writers' memory.
+            peer.versions.push(version, 0);
         }
     }
 

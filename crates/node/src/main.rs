@@ -85,6 +85,9 @@ struct Run {
     /// Send versions beside TLS: for a network that nobody else is on
     #[arg(long)]
     plain: bool,
+    /// MiB of memory that versions may take which programs of this node read of others [default: half of the file system of DIR]
+    #[arg(long, value_name = "MIB", value_parser = clap::value_parser!(u64).range(1..=1 << 40))]
+    memory_mib: Option<u64>,
     /// Seconds after which a node that is not heard of counts as lost
     #[arg(long, value_name = "SECONDS", default_value_t = 3)]
     lease: u64,
@@ -197,6 +200,7 @@ fn run(args: Run) -> Result<(), Box<dyn std::error::Error>> {
         names: args.names,
         names_tls,
         is_plain: args.plain,
+        memory_bytes: args.memory_mib.map(|mib| mib << 20),
         lease: Duration::from_secs(args.lease),
     };
     let mut service = Service::start(options.clone())?;

@@ -3,9 +3,10 @@
 use crate::cluster::Cluster;
 use crate::error::Result;
 use crate::links::Links;
+use crate::network::Network;
 use crate::runtime::Runtime;
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 use stillframe_etcd::{Etcd, EtcdNames, Event, NodeInfo, Shard, Standing, shard_of};
 use stillframe_kernel::points;
@@ -21,6 +22,7 @@ const LOOK: Duration = Duration::from_secs(1);
 pub struct EtcdCluster {
     cluster: stillframe_etcd::Cluster,
     names: Arc<EtcdNames>,
+    links: OnceLock<Arc<Links>>,
     known: Mutex<Machines>,
 }
 
@@ -65,7 +67,7 @@ impl Cluster for EtcdCluster {
         let home = self.cluster.home(shard)?;
         // One that may have lost its role decides nothing, whatever it has heard.
         let is_own = home.node == self.cluster.node();
-        if is_own && self.cluster.acts_as_home(shard).is_none() {
+        if is_own && self.cluster.acts_as_home(shard).is_none() && !self.reaches_all() {
             return None;
         }
         Some((home.node, home.term))
@@ -79,7 +81,23 @@ impl Cluster for EtcdCluster {
 impl EtcdCluster {
     /// Of a node that has joined.
     pub fn new(etcd: &Etcd, cluster: stillframe_etcd::Cluster) -> EtcdCluster {
-        EtcdCluster { cluster, names: Arc::new(etcd.names()), known: Mutex::default() }
+        EtcdCluster { cluster, names: Arc::new(etcd.names()), links: OnceLock::new(), known: Mutex::default() }
+    }
+
+    /// The connections to the others, as soon as there are any.
+    pub(crate) fn connect(&self, links: Arc<Links>) {
+        let _ = self.links.set(links);
+    }
+
+    /// Whether this node is connected to all others, and has heard of nothing that ended its own role. Then no other node has become a home in
+    /// its place: whoever hears from etcd that a lease has ended closes the connection before anybody claims what is free, and a new home
+    /// decides nothing for a node that has not reported to it.
+    fn reaches_all(&self) -> bool {
+        let Some(links) = self.links.get().filter(|_| self.cluster.standing() == Standing::Joined) else {
+            return false;
+        };
+        let mut others = self.nodes().into_iter().filter(|node| *node != self.node());
+        others.all(|node| links.traffic(node).is_connected)
     }
 
     /// This node.

@@ -2,7 +2,8 @@
 
 use crate::error::Result;
 use crate::filling::Filling;
-use crate::known::Known;
+use crate::known::{Known, numbers};
+use crate::memory::Charge;
 use crate::sending;
 use crate::surroundings::{OwnJob, Surroundings};
 use drepl::Fragment;
@@ -15,31 +16,68 @@ use stillframe_object::runtime::Reply;
 use stillframe_roster::readiness::{Loss, Readiness};
 use stillframe_roster::writer::{Node, Version, Writer};
 use stillframe_wire::Message;
-use stillframe_wire::data::{FragmentText, Subscribe, Unsubscribe, Which};
+use stillframe_wire::data::{FragmentText, Subscribe, Unsubscribe};
+
+/// How many versions of a fragment may be in memory: two that are there, and one that comes.
+const VERSIONS: u64 = 3;
 
 /// A fragment of a process of this node that this runtime fills.
 #[derive(Debug)]
 struct Reader {
     layout: FragmentText,
     receiver: Receiver,
+    /// Versions that were filled before an older one was wanted: its process may still read them.
+    former: Option<Receiver>,
+    /// Memory of both.
+    _charges: Vec<Charge>,
     /// Whether elements fill all of its bytes.
     is_full: bool,
-    wanted: Option<Version>,
+    /// What its process waits for.
+    asked: Option<Version>,
+    /// What it will wait for next, if it has said so.
+    next: Option<Version>,
     /// Whose elements it had last.
     writers: Vec<Writer>,
+    /// Whose elements its newest version consists of.
+    newest_of: BTreeSet<Writer>,
+    /// What is filled now, and what is filled while the process works with that.
+    places: [Place; 2],
+}
+
+/// A version of a fragment on its way.
+#[derive(Debug, Default)]
+struct Place {
+    wanted: Option<Version>,
     filling: Option<Arc<Filling>>,
     /// Whether elements of this node's own writers were put into it.
     has_own: bool,
-    /// Of the version that is wanted, whose elements it consists of, as the home says.
+    /// Whose elements the version consists of, as the home says.
     confirmed: Option<BTreeSet<Writer>>,
+    /// Whom it waits for, as the home says.
+    waiting: Option<String>,
     /// Nodes that were asked to send.
     subscribed: BTreeSet<Node>,
 }
 
-/// All of them, by the numbers of their programs' connections.
+/// All of them, by the numbers of their programs' connections. Their places have numbers of their own: for home and senders each
+/// is a reader, or a subscription.
 #[derive(Debug, Default)]
 pub(crate) struct Readers {
     all: BTreeMap<u64, Reader>,
+}
+
+/// The number of a place.
+fn number_of(reader: u64, index: usize) -> u64 {
+    reader << 1 | index as u64
+}
+
+/// The reader to which a place belongs.
+pub(crate) fn reader_of(place: u64) -> u64 {
+    place >> 1
+}
+
+fn index_of(place: u64) -> usize {
+    (place & 1) as usize
 }
 
 impl Readers {
@@ -50,81 +88,151 @@ impl Readers {
         reader: u64,
         text: String,
         bindings: &BTreeMap<String, i64>,
+        around: &Surroundings,
     ) -> Result<String> {
+        let (view, _) = known.relay.fragment(&text, bindings)?;
+        let charge = around.memory.charge(VERSIONS * view.fragment.size_bytes())?;
         let receiver = known.relay.receive(&text, bindings)?;
         points::hit("read.begun");
         let layout = FragmentText { text, bindings: bindings_of(bindings) };
         let region = receiver.name().to_owned();
-        let (wanted, writers, filling, has_own, confirmed) = (None, Vec::new(), None, false, None);
-        let subscribed = BTreeSet::new();
         let is_full = is_full(receiver.fragment());
-        let one = Reader { layout, receiver, is_full, wanted, writers, filling, has_own, confirmed, subscribed };
+        let one = Reader {
+            layout,
+            receiver,
+            former: None,
+            _charges: vec![charge],
+            is_full,
+            asked: None,
+            next: None,
+            writers: Vec::new(),
+            newest_of: BTreeSet::new(),
+            places: Default::default(),
+        };
         self.all.insert(reader, one);
         Ok(region)
     }
 
-    /// A reader wants a version.
+    fn place(&mut self, place: u64) -> Option<(&mut Reader, usize)> {
+        Some((self.all.get_mut(&reader_of(place))?, index_of(place)))
+    }
+
+    /// A reader wants a version, and then perhaps another one.
     pub(crate) fn want(
         &mut self,
         known: &mut Known,
         reader: u64,
-        version: Version,
+        (version, next): (Version, Option<Version>),
         around: &mut Surroundings,
     ) -> Result<()> {
         let Some(one) = self.all.get_mut(&reader) else { return Ok(()) };
-        (one.wanted, one.filling, one.confirmed) = (Some(version), None, None);
-        known.protocol.want(reader, version, one.receiver.elements().clone());
+        (one.asked, one.next) = (Some(version), next.filter(|next| *next > version));
+        for (index, place) in one.places.iter_mut().enumerate() {
+            if place.wanted.is_some_and(|wanted| wanted != version) {
+                place.end(known, number_of(reader, index));
+            }
+        }
+        if one.receiver.has(version)? {
+            return self.want_next(known, reader, around);
+        }
+        if one.receiver.newest().is_some_and(|newest| newest > version) {
+            one.begin_anew(known, reader, around)?;
+        }
+        if let Some(place) = one.places.iter().find(|place| place.wanted.is_some()) {
+            // It is on its way already.
+            let why = place.waiting.clone();
+            around.replies.extend(why.map(|why| (reader, Reply::Waiting { version, why })));
+            return Ok(());
+        }
+        self.start(known, number_of(reader, 0), version, around)
+    }
+
+    /// Begins with what a reader will want next, if it has said so.
+    fn want_next(&mut self, known: &mut Known, reader: u64, around: &mut Surroundings) -> Result<()> {
+        let Some(one) = self.all.get_mut(&reader) else { return Ok(()) };
+        let Some(next) = one.next.take() else { return Ok(()) };
+        if one.receiver.newest().is_some_and(|newest| newest >= next) {
+            return Ok(());
+        }
+        match one.places.iter().position(|place| place.wanted.is_none()) {
+            Some(index) => self.start(known, number_of(reader, index), next, around),
+            None => Ok(()),
+        }
+    }
+
+    /// Fills a place with a version.
+    fn start(&mut self, known: &mut Known, place: u64, version: Version, around: &mut Surroundings) -> Result<()> {
+        let Some((one, index)) = self.place(place) else { return Ok(()) };
+        one.places[index].wanted = Some(version);
+        known.protocol.want(place, version, one.receiver.elements().clone());
         // Whoever had the elements of the version before mostly has those of this one: they are asked at once, and what they send
         // counts if the home says the same.
-        if !one.writers.is_empty() {
-            let writers = one.writers.clone();
-            self.fill(known, reader, version, &writers, around)?;
+        match one.writers.clone() {
+            writers if writers.is_empty() => Ok(()),
+            writers => self.fill(known, place, version, &writers, around),
         }
-        Ok(())
     }
 
     /// A reader is gone.
     pub(crate) fn leave(&mut self, known: &mut Known, reader: u64, around: &mut Surroundings) -> Result<()> {
-        known.protocol.unwant(reader);
-        if let Some(one) = self.all.remove(&reader) {
-            for node in one.subscribed {
-                around.send(node, Message::Unsubscribe(Unsubscribe { subscription: reader }));
+        let Some(mut one) = self.all.remove(&reader) else { return Ok(()) };
+        for (index, place) in one.places.iter_mut().enumerate() {
+            let number = number_of(reader, index);
+            place.end(known, number);
+            for node in std::mem::take(&mut place.subscribed) {
+                around.send(node, Message::Unsubscribe(Unsubscribe { subscription: number }));
             }
-            one.receiver.remove()?;
         }
-        Ok(())
+        one.former.map_or(Ok(()), Receiver::remove)?;
+        Ok(one.receiver.remove()?)
+    }
+
+    /// The object was removed.
+    pub(crate) fn remove_all(self) {
+        // What cannot be removed goes with the next object of the name.
+        let receivers = self.all.into_values().flat_map(|one| [Some(one.receiver), one.former]);
+        receivers.flatten().for_each(|receiver| _ = receiver.remove());
     }
 
     /// Hears what the home says of what a reader wants.
     pub(crate) fn answer(
         &mut self,
         known: &mut Known,
-        reader: u64,
+        number: u64,
         readiness: Readiness,
         around: &mut Surroundings,
     ) -> Result<()> {
-        let Some(one) = self.all.get_mut(&reader) else { return Ok(()) };
-        let Some(version) = one.wanted else { return Ok(()) };
+        let Some((one, index)) = self.place(number) else { return Ok(()) };
+        let place = &mut one.places[index];
+        let Some(version) = place.wanted else { return Ok(()) };
+        let is_asked = one.asked == Some(version);
+        let mut reply = |reply| around.replies.extend(is_asked.then(|| (reader_of(number), reply)));
         match readiness {
             Readiness::Waiting(shares) => {
                 let why = format!("still to come are {}", known.shown(&shares));
-                around.replies.push((reader, Reply::Waiting { version, why }));
+                place.waiting = Some(why.clone());
+                reply(Reply::Waiting { version, why });
             }
             Readiness::Lost(losses) => {
                 let parts = losses.iter().map(|Loss { share, cause }| known.part(share, Some(*cause)).to_string());
                 let why = parts.collect::<Vec<_>>().join("; ");
-                self.end(known, reader);
-                around.replies.push((reader, Reply::Lost { version, why }));
+                place.end(known, number);
+                reply(Reply::Lost { version, why });
             }
             Readiness::Ready(shares) => {
                 let writers: Vec<Writer> = shares.iter().filter_map(|share| Some(share.who?.writer)).collect();
-                one.confirmed = Some(writers.iter().copied().collect());
+                place.confirmed = Some(writers.iter().copied().collect());
                 let is_current =
-                    one.filling.as_ref().is_some_and(|filling| Some(&filling.writers) == one.confirmed.as_ref());
-                if !is_current {
-                    self.fill(known, reader, version, &writers, around)?;
+                    place.filling.as_ref().is_some_and(|filling| Some(&filling.writers) == place.confirmed.as_ref());
+                let filled = if is_current { Ok(()) } else { self.fill(known, number, version, &writers, around) };
+                if let Err(error) = filled.and_then(|()| self.finish(known, number, around)) {
+                    // The home does not say the same once more. The program asks again, as long as it wants to wait.
+                    if let Some((one, index)) = self.place(number) {
+                        one.places[index].end(known, number);
+                    }
+                    around.replies.extend(is_asked.then(|| (reader_of(number), Reply::Failed(error.to_string()))));
+                    return Err(error);
                 }
-                self.finish(known, reader)?;
             }
         }
         Ok(())
@@ -134,16 +242,21 @@ impl Readers {
     fn fill(
         &mut self,
         known: &mut Known,
-        reader: u64,
+        number: u64,
         version: Version,
         writers: &[Writer],
         around: &mut Surroundings,
     ) -> Result<()> {
-        let Some(one) = self.all.get_mut(&reader) else { return Ok(()) };
+        let Some((one, index)) = self.place(number) else { return Ok(()) };
+        let set: BTreeSet<Writer> = writers.iter().copied().collect();
+        // Without what it had before, all of it comes.
+        let base = if one.newest_of == set { one.receiver.base().unwrap_or(None) } else { None };
+        let (has, base) = base.unzip();
         let loan = one.receiver.loan()?;
-        let filling = Arc::new(Filling::new(version, writers.iter().copied().collect(), loan, one.is_full));
-        (one.filling, one.has_own) = (Some(filling.clone()), false);
+        let filling = Arc::new(Filling::new(version, set, base, loan, one.is_full));
         one.writers = writers.to_vec();
+        let place = &mut one.places[index];
+        (place.filling, place.has_own) = (Some(filling), false);
         let mut by_node: BTreeMap<Node, Vec<Writer>> = BTreeMap::new();
         for writer in writers {
             by_node.entry(writer.node).or_default().push(*writer);
@@ -152,27 +265,28 @@ impl Readers {
             if node == around.node {
                 continue;
             }
-            one.subscribed.insert(node);
+            place.subscribed.insert(node);
             let subscribe = Subscribe {
-                subscription: reader,
+                subscription: number,
                 object: known.id,
                 name: known.relay.name().into(),
                 fragment: one.layout.clone(),
                 elements: one.receiver.elements().clone().into(),
                 writers,
-                which: Which::One(version),
-                credit_bytes: u64::MAX,
+                version,
+                has,
             };
             around.send(node, Message::Subscribe(Box::new(subscribe)));
         }
         points::hit("fill.asked");
-        self.fill_own(known, reader, around)
+        self.fill_own(known, number, around)
     }
 
     /// Puts elements of this node's own writers into a fragment.
-    fn fill_own(&mut self, known: &mut Known, reader: u64, around: &mut Surroundings) -> Result<()> {
-        let Some(one) = self.all.get_mut(&reader).filter(|one| !one.has_own) else { return Ok(()) };
-        let Some(filling) = one.filling.clone() else { return Ok(()) };
+    fn fill_own(&mut self, known: &mut Known, number: u64, around: &mut Surroundings) -> Result<()> {
+        let Some((one, index)) = self.place(number) else { return Ok(()) };
+        let place = &mut one.places[index];
+        let Some(filling) = place.filling.clone().filter(|_| !place.has_own) else { return Ok(()) };
         let own: Vec<Writer> = filling.writers.iter().copied().filter(|writer| writer.node == around.node).collect();
         if own.is_empty() || !own.iter().all(|writer| known.protocol.has(*writer, filling.version)) {
             return Ok(());
@@ -182,74 +296,88 @@ impl Readers {
         // If one of them has let it go, the home will say so, too.
         let writers = ways.iter().map(|way| way.writer);
         let Ok(snapshots) = known.hold_all(writers, filling.version)? else { return Ok(()) };
-        one.has_own = true;
-        around.own.push(OwnJob { reader, filling, ways, snapshots });
+        place.has_own = true;
+        around.own.push(OwnJob { place: number, filling, ways, snapshots });
         Ok(())
     }
 
     /// What a piece of a fragment is to be put into.
-    pub(crate) fn filling(&self, reader: u64, version: Version) -> Option<Arc<Filling>> {
-        let filling = self.all.get(&reader)?.filling.as_ref()?;
+    pub(crate) fn filling(&self, number: u64, version: Version) -> Option<Arc<Filling>> {
+        let filling = self.all.get(&reader_of(number))?.places[index_of(number)].filling.as_ref()?;
         (filling.version == version).then(|| filling.clone())
     }
 
-    /// Publishes a fragment that has all elements, if the home says that they are the right ones.
-    pub(crate) fn finish(&mut self, known: &mut Known, reader: u64) -> Result<()> {
-        let Some(one) = self.all.get_mut(&reader) else { return Ok(()) };
-        let Some(filling) = &one.filling else { return Ok(()) };
-        if one.confirmed.as_ref() != Some(&filling.writers) || one.wanted != Some(filling.version) {
+    /// Publishes a fragment that has all elements, if the home says that they are the right ones; and begins with the next.
+    pub(crate) fn finish(&mut self, known: &mut Known, number: u64, around: &mut Surroundings) -> Result<()> {
+        let Some((one, index)) = self.place(number) else { return Ok(()) };
+        let place = &mut one.places[index];
+        let Some(filling) = &place.filling else { return Ok(()) };
+        if place.confirmed.as_ref() != Some(&filling.writers) || place.wanted != Some(filling.version) {
             return Ok(());
         }
         let version = filling.version;
-        if let Some((loan, published_ns)) = filling.finish() {
-            points::hit("fill.filled");
-            one.receiver.publish(version, published_ns, loan)?;
-            points::hit("fill.published");
-            self.end(known, reader);
+        let Some((loan, published_ns)) = filling.finish() else { return Ok(()) };
+        let of = filling.writers.clone();
+        points::hit("fill.filled");
+        one.receiver.publish(version, published_ns, loan)?;
+        points::hit("fill.published");
+        one.newest_of = of;
+        place.end(known, number);
+        match one.asked == Some(version) {
+            true => self.want_next(known, reader_of(number), around),
+            false => Ok(()),
         }
-        Ok(())
     }
 
-    fn end(&mut self, known: &mut Known, reader: u64) {
-        known.protocol.unwant(reader);
-        if let Some(one) = self.all.get_mut(&reader) {
-            (one.wanted, one.filling, one.confirmed) = (None, None, None);
-        }
+    /// Whether elements of a writer are to come into a version of a fragment.
+    pub(crate) fn waits_for(&self, reader: u64, version: Version, writer: Writer) -> bool {
+        self.filling(reader, version).is_some_and(|filling| filling.writers.contains(&writer))
     }
 
     /// What a reader wants was lost on its way: asked of others, or given up if the home has said that there are none.
     pub(crate) fn lose_version(
         &mut self,
         known: &mut Known,
-        reader: u64,
+        number: u64,
         version: Version,
         why: &str,
         around: &mut Surroundings,
     ) {
-        let is_wanted = |one: &&mut Reader| one.filling.as_ref().is_some_and(|filling| filling.version == version);
-        let Some(one) = self.all.get_mut(&reader).filter(is_wanted) else { return };
-        let is_confirmed = one.confirmed.is_some();
+        let Some((one, index)) = self.place(number) else { return };
+        let place = &mut one.places[index];
+        if place.filling.as_ref().is_none_or(|filling| filling.version != version) {
+            return;
+        }
+        let is_confirmed = place.confirmed.is_some();
         // Others may have the elements of this version. What the home says counts.
-        (one.filling, one.writers) = (None, Vec::new());
+        place.filling = None;
+        (one.writers, one.newest_of) = (Vec::new(), BTreeSet::new());
         if is_confirmed {
-            self.end(known, reader);
-            around.replies.push((reader, Reply::Lost { version, why: why.into() }));
+            place.end(known, number);
+            if one.asked == Some(version) {
+                around.replies.push((reader_of(number), Reply::Lost { version, why: why.into() }));
+            }
         }
     }
 
     /// Puts what this node's writers have by now into what waits for it.
     pub(crate) fn fill_all_own(&mut self, known: &mut Known, around: &mut Surroundings) -> Result<()> {
-        let readers: Vec<u64> = self.all.keys().copied().collect();
-        readers.into_iter().try_for_each(|reader| self.fill_own(known, reader, around))
+        self.numbers().into_iter().try_for_each(|number| self.fill_own(known, number, around))
+    }
+
+    /// The numbers of all places.
+    fn numbers(&self) -> Vec<u64> {
+        self.all.keys().flat_map(|reader| [0, 1].map(|index| number_of(*reader, index))).collect()
     }
 
     /// What is on its way from a node may be lost.
     pub(crate) fn ask_again(&mut self, known: &mut Known, node: Node, around: &mut Surroundings) -> Result<()> {
-        let again = |one: &Reader| one.filling.as_ref().map(|filling| (filling.version, one.writers.clone()));
-        let asked: Vec<_> = self.all.iter().filter_map(|(reader, one)| Some((*reader, again(one)?))).collect();
-        for (reader, (version, writers)) in asked {
-            if writers.iter().any(|writer| writer.node == node) {
-                self.fill(known, reader, version, &writers, around)?;
+        for number in self.numbers() {
+            let Some((one, index)) = self.place(number) else { continue };
+            let Some(filling) = one.places[index].filling.clone() else { continue };
+            if filling.writers.iter().any(|writer| writer.node == node) {
+                let writers: Vec<Writer> = filling.writers.iter().copied().collect();
+                self.fill(known, number, filling.version, &writers, around)?;
             }
         }
         Ok(())
@@ -257,16 +385,46 @@ impl Readers {
 
     /// The runtime of a machine was started again, as another node. The same elements will come from that one, when the home says so.
     pub(crate) fn replace(&mut self, known: &mut Known, former: Node) {
+        let of_former = |writer: &Writer| writer.node == former;
         for (reader, one) in &mut self.all {
-            one.subscribed.remove(&former);
-            if !one.writers.iter().any(|writer| writer.node == former) {
-                continue;
+            if one.writers.iter().any(of_former) {
+                one.writers.clear();
             }
-            (one.writers, one.filling, one.confirmed) = (Vec::new(), None, None);
-            if let Some(version) = one.wanted {
-                known.protocol.want(*reader, version, one.receiver.elements().clone());
+            for (index, place) in one.places.iter_mut().enumerate() {
+                place.subscribed.remove(&former);
+                if !place.filling.as_ref().is_some_and(|filling| filling.writers.iter().any(of_former)) {
+                    continue;
+                }
+                (place.filling, place.confirmed) = (None, None);
+                if let Some(version) = place.wanted {
+                    known.protocol.want(number_of(*reader, index), version, one.receiver.elements().clone());
+                }
             }
         }
+    }
+}
+
+impl Reader {
+    /// Begins with another region: versions of one are published in ascending order, and an older one is wanted.
+    fn begin_anew(&mut self, known: &mut Known, reader: u64, around: &mut Surroundings) -> Result<()> {
+        let bindings = numbers(&self.layout);
+        if self.former.is_none() {
+            let bytes = VERSIONS * self.receiver.fragment().size_bytes();
+            self._charges.push(around.memory.charge(bytes)?);
+        }
+        let receiver = known.relay.receive(&self.layout.text, &bindings)?;
+        around.replies.push((reader, Reply::Reading(receiver.name().into())));
+        let former = self.former.replace(std::mem::replace(&mut self.receiver, receiver));
+        self.newest_of.clear();
+        former.map_or(Ok(()), |former| Ok(former.remove()?))
+    }
+}
+
+impl Place {
+    /// Waits for nothing any more.
+    fn end(&mut self, known: &mut Known, number: u64) {
+        known.protocol.unwant(number);
+        (self.wanted, self.filling, self.confirmed, self.waiting) = (None, None, None, None);
     }
 }
 

@@ -4,18 +4,20 @@ use crate::cluster::Cluster;
 use crate::desk::{Desk, Todo};
 use crate::error::{Error, Result};
 use crate::filling::Filling;
+use crate::memory::Memory;
 use crate::network::{Incoming, Network};
+use crate::readers::reader_of;
 use crate::socket::{self, Clients};
 use crate::surroundings::{OwnJob, Surroundings};
 use crate::watched::Watched;
 use drepl::executor::Executor;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::fs::File;
 use std::num::NonZeroU64;
 use std::os::unix::net::UnixListener;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
@@ -25,7 +27,7 @@ use stillframe_kernel::points;
 use stillframe_object::runtime::{LOCK, Reply, Request, SOCKET};
 use stillframe_object::{Description, Objects};
 use stillframe_roster::writer::{Node, Version};
-use stillframe_wire::data::{Piece, Sent, SourceShare, Sources};
+use stillframe_wire::data::{Piece, Sent, SourceShare, Sources, Unchanged};
 use stillframe_wire::{Message, ObjectId};
 
 /// How often objects are looked at with writers of whose end nobody tells, as they are of another namespace of processes, or
@@ -38,6 +40,9 @@ const GATHER: Duration = Duration::from_micros(100);
 
 /// How long to wait where a limit of the machine stands in the way.
 const AGAIN: Duration = Duration::from_millis(10);
+
+/// How long to wait before elements are put again where others were just coming.
+const BUSY: Duration = Duration::from_millis(1);
 
 /// The runtime of a node. When it is dropped, its threads end; what it told the node's programs stays.
 #[derive(Debug)]
@@ -71,7 +76,7 @@ struct Inner {
 }
 
 impl Runtime {
-    /// Starts the runtime of a node, for the objects of a directory.
+    /// Starts the runtime of a node, for the objects of a directory. What its programs read of other nodes takes at most `memory_bytes`.
     ///
     /// # Errors
     /// [`Error::Running`] if these have one already; those of the system.
@@ -80,9 +85,10 @@ impl Runtime {
         objects: Objects,
         cluster: Arc<dyn Cluster>,
         network: Arc<dyn Network>,
+        memory_bytes: u64,
     ) -> Result<Runtime> {
         let lock = take_lock(objects.dir())?;
-        Runtime::start_locked(node, objects, cluster, network, lock)
+        Runtime::start_locked(node, objects, cluster, network, memory_bytes, lock)
     }
 
     /// As [`start`](Runtime::start), with the lock that only one runtime has.
@@ -91,13 +97,15 @@ impl Runtime {
         objects: Objects,
         cluster: Arc<dyn Cluster>,
         network: Arc<dyn Network>,
+        memory_bytes: u64,
         lock: File,
     ) -> Result<Runtime> {
         let socket = objects.dir().join(".objects").join(SOCKET);
         let listener = socket::listen(&socket)?;
         let (movers, todo) = channel();
         let exits = Arc::new(Exits::new()?);
-        let mut desk = Desk::new(node, objects.clone(), cluster.clone(), network.clone(), exits.clone());
+        let memory = Memory::new(memory_bytes);
+        let mut desk = Desk::new(node, objects.clone(), cluster.clone(), network.clone(), memory, exits.clone());
         desk.begin()?;
         let inner = Arc::new(Inner {
             desk: Mutex::new(desk),
@@ -286,7 +294,7 @@ impl Inner {
                 let ask = |request| inner.ask(client, request);
                 socket::serve(stream, ask, |reply| inner.clients.reply(client, reply));
                 inner.clients.remove(client);
-                inner.shares().retain(|(_, subscription), _| *subscription != client);
+                inner.shares().retain(|(_, place), _| reader_of(*place) != client);
                 inner.change(|desk| desk.close(client));
             });
             match spawned {
@@ -332,13 +340,20 @@ impl Inner {
     }
 
     fn move_bytes(&self, todo: &Receiver<Vec<OwnJob>>) {
-        while let Ok(own) = todo.recv() {
-            for one in own {
-                for (way, snapshot) in one.ways.iter().zip(&one.snapshots) {
-                    // A version that cannot be filled stays one that is waited for.
-                    let _ = one.filling.put_own(way, snapshot, &self.executor);
+        // Those of fragments into which another node's elements are just coming, perhaps slowly. Others do not wait for them.
+        let mut left: VecDeque<OwnJob> = VecDeque::new();
+        loop {
+            let longest = if left.is_empty() { Duration::MAX } else { BUSY };
+            match todo.recv_timeout(longest) {
+                Ok(own) => left.extend(own),
+                Err(RecvTimeoutError::Timeout) => {}
+                Err(RecvTimeoutError::Disconnected) => return,
+            }
+            for one in std::mem::take(&mut left) {
+                match one.filling.put_own(&one.ways, &one.snapshots, &self.executor) {
+                    true => self.change(|desk| _ = desk.finish(one.place)),
+                    false => left.push_back(one),
                 }
-                self.change(|desk| _ = desk.finish(one.reader));
             }
         }
     }
@@ -347,7 +362,7 @@ impl Inner {
         match message {
             Message::Sources(Sources { subscription, shares, .. }) => {
                 let is_own = shares.iter().all(|share| share.writer.node == from);
-                if is_own && self.desk().has_reader(subscription) {
+                if is_own && self.desk().has_place(subscription) {
                     self.shares().insert((from, subscription), Arc::new(shares));
                 }
             }
@@ -355,6 +370,13 @@ impl Inner {
                 let Some((filling, shares)) = self.find_filling(from, subscription, version) else { return };
                 let Some(share) = shares.get(share as usize) else { return };
                 if let Err(why) = filling.receive(share, offset, bulk, &self.executor) {
+                    self.change(|desk| desk.lose(subscription, version, &why));
+                }
+            }
+            Message::Unchanged(Unchanged { subscription, version, share, offset, bytes }) => {
+                let Some((filling, shares)) = self.find_filling(from, subscription, version) else { return };
+                let Some(share) = shares.get(share as usize) else { return };
+                if let Err(why) = filling.keep(share, offset, bytes, &self.executor) {
                     self.change(|desk| desk.lose(subscription, version, &why));
                 }
             }

@@ -13,7 +13,7 @@ use stillframe_kernel::points;
 use stillframe_roster::readiness::Cause;
 use stillframe_roster::writer::{Version, Who, Writer};
 use stillframe_wire::Message;
-use stillframe_wire::data::{FragmentText, Lost, Piece, Sent, SourceShare, Sources};
+use stillframe_wire::data::{FragmentText, Lost, Piece, Sent, SourceShare, Sources, Unchanged};
 
 /// Bytes that are packed and sent at once: they stay in a processor's cache until they were sent.
 const PIECE_BYTES: u64 = 1 << 20;
@@ -21,12 +21,17 @@ const PIECE_BYTES: u64 = 1 << 20;
 /// The same of bytes that lie together, which are sent from where they lie.
 const TOGETHER_BYTES: u64 = 4 << 20;
 
+/// Fewer bytes that lie together and did not change are sent with those around them.
+const UNCHANGED_BYTES: u64 = 64 << 10;
+
 /// A fragment of another node, and what it waits for.
 #[derive(Debug)]
 pub(crate) struct Subscription {
     pub(crate) layout: FragmentText,
     pub(crate) fragment: Arc<Fragment>,
     pub(crate) version: Version,
+    /// Which version of these writers' elements it has.
+    pub(crate) has: Option<Version>,
     pub(crate) writers: Vec<Writer>,
     /// Whether the version was sent.
     pub(crate) is_served: bool,
@@ -65,11 +70,40 @@ struct Packed {
 }
 
 impl Packed {
-    /// Where it lies, if that is all together.
-    fn together(&self) -> Option<Range<usize>> {
+    /// Which bytes of the variable it is, if these lie together.
+    fn run(&self) -> Option<Range<u64>> {
         let [one] = self.pack.moves() else { return None };
-        let (begin, length) = (usize::try_from(one.from).ok()?, usize::try_from(one.run_bytes).ok()?);
-        one.axes.is_empty().then_some(begin..begin + length)
+        let begin = self.window.start + one.from;
+        one.axes.is_empty().then_some(begin..begin + one.run_bytes)
+    }
+
+    /// What is sent of it, one after the other: of which bytes of the variable, how many, and whether they are to be sent. Where bytes
+    /// have changed is said ascending.
+    fn stretches(&self, changed: Option<&[Range<usize>]>) -> Vec<(Range<u64>, u64, bool)> {
+        let whole = self.run().unwrap_or_else(|| self.window.clone());
+        let Some(changed) = changed else { return vec![(whole, self.bytes, true)] };
+        let first = changed.partition_point(|range| range.end as u64 <= whole.start);
+        let changed = changed[first..].iter().map(|range| range.start as u64..range.end as u64);
+        let mut changed = changed.take_while(|range| range.start < whole.end).peekable();
+        if self.run().is_none() {
+            let is_new = changed.peek().is_some();
+            return vec![(whole, self.bytes, is_new)];
+        }
+        let (mut all, mut at) = (Vec::new(), whole.start);
+        while let Some(range) = changed.next() {
+            let (begin, mut end) = (range.start.max(at), range.end.min(whole.end));
+            // What is short and unchanged takes less time to be sent along.
+            while let Some(next) = changed.next_if(|next| next.start < end + UNCHANGED_BYTES) {
+                end = next.end.min(whole.end);
+            }
+            let begin = if begin - at < UNCHANGED_BYTES { at } else { begin };
+            let end = if whole.end - end < UNCHANGED_BYTES { whole.end } else { end };
+            all.extend((begin > at).then(|| (at..begin, begin - at, false)));
+            all.push((begin..end, end - begin, true));
+            at = end;
+        }
+        all.extend((whole.end > at).then(|| (at..whole.end, whole.end - at, false)));
+        all
     }
 }
 
@@ -143,6 +177,8 @@ pub(crate) struct Job {
     pub(crate) cargo: Arc<Vec<Cargo>>,
     /// Of each writer.
     pub(crate) snapshots: Vec<Snapshot>,
+    /// The same in a version that the other node has.
+    pub(crate) older: Option<Vec<Snapshot>>,
     /// Whether the other node has to be told first where the pieces go.
     pub(crate) is_new: bool,
 }
@@ -150,7 +186,7 @@ pub(crate) struct Job {
 impl Transmission for Job {
     /// What cannot be read is told to who waits.
     fn run(self: Box<Self>, to: &mut dyn Outgoing) -> io::Result<()> {
-        let Job { subscription, version, cargo, snapshots, is_new } = *self;
+        let Job { subscription, version, cargo, snapshots, older, is_new } = *self;
         if is_new {
             let shares = cargo.iter().map(|one| one.share.clone()).collect();
             to.send(Message::Sources(Sources { subscription, epoch: version, shares }), &[])?;
@@ -159,7 +195,8 @@ impl Transmission for Job {
         let published_ns = snapshots.iter().map(Snapshot::published_ns).max().unwrap_or(0);
         let mut sending = Sending { to, subscription, version, buffer: Vec::new(), window: Vec::new() };
         for (share, (one, snapshot)) in cargo.iter().zip(snapshots).enumerate() {
-            match sending.send(share as u32, one, snapshot) {
+            let changed = older.as_ref().and_then(|older| snapshot.changed(&older[share], &one.variable).ok());
+            match sending.send(share as u32, one, snapshot, changed.as_deref()) {
                 Ok(()) => {}
                 Err(Failed::Connection(error)) => return Err(error),
                 Err(Failed::Source) => {
@@ -198,43 +235,62 @@ struct Sending<'a> {
 }
 
 impl Sending<'_> {
-    fn send(&mut self, share: u32, cargo: &Cargo, snapshot: Snapshot) -> Result<(), Failed> {
+    /// Sends a share. `changed` says where its writer's bytes differ from those that the other node has, if it has any.
+    fn send(
+        &mut self,
+        share: u32,
+        cargo: &Cargo,
+        snapshot: Snapshot,
+        changed: Option<&[Range<usize>]>,
+    ) -> Result<(), Failed> {
         // Another user could cut the file short meanwhile: of his only copies are read.
         let view = match snapshot.is_foreign() {
             true => None,
             false => Some(snapshot.view(&cargo.variable).map_err(|_| Failed::Source)?),
         };
+        let Sending { to, subscription, version, buffer, window } = self;
+        let (subscription, version, variable) = (*subscription, *version, &cargo.variable);
         let mut offset = 0;
         for piece in &cargo.pieces {
-            let Sending { subscription, version, .. } = *self;
-            let head = Message::Piece(Piece { subscription, version, share, offset });
-            offset += piece.bytes;
-            let source = match &view {
-                Some(view) => part_of(view, &piece.window)?,
-                None => {
-                    let length = piece.window.end - piece.window.start;
-                    make_room(&mut self.window, length).map_err(|_| Failed::Source)?;
-                    let begin = piece.window.start as usize;
-                    snapshot.read(&cargo.variable, begin, &mut self.window).map_err(|_| Failed::Source)?;
-                    &self.window
+            for (range, bytes, is_new) in piece.stretches(changed) {
+                let head = Message::Piece(Piece { subscription, version, share, offset });
+                match (is_new, piece.run()) {
+                    (false, _) => {
+                        let unchanged = Unchanged { subscription, version, share, offset, bytes };
+                        to.send(Message::Unchanged(unchanged), &[])?;
+                    }
+                    (true, Some(_)) => to.send(head, bytes_of(view.as_ref(), &snapshot, variable, &range, window)?)?,
+                    (true, None) => {
+                        make_room(buffer, bytes).map_err(|_| Failed::Source)?;
+                        let source = bytes_of(view.as_ref(), &snapshot, variable, &range, window)?;
+                        let packed = Executor::new(1).run(&piece.pack, source, buffer);
+                        packed.map_err(|_| Failed::Source)?;
+                        to.send(head, buffer)?;
+                    }
                 }
-            };
-            match piece.together().and_then(|range| source.get(range)) {
-                Some(bytes) => self.to.send(head, bytes)?,
-                None => {
-                    make_room(&mut self.buffer, piece.bytes).map_err(|_| Failed::Source)?;
-                    let packed = Executor::new(1).run(&piece.pack, source, &mut self.buffer);
-                    packed.map_err(|_| Failed::Source)?;
-                    self.to.send(head, &self.buffer)?;
-                }
+                offset += bytes;
             }
         }
         Ok(())
     }
 }
 
-fn part_of<'v>(view: &'v View, window: &Range<u64>) -> Result<&'v [u8], Failed> {
-    view.get(window.start as usize..window.end as usize).ok_or(Failed::Source)
+/// Bytes of a variable, where they lie or as a copy.
+fn bytes_of<'v>(
+    view: Option<&'v View>,
+    snapshot: &Snapshot,
+    variable: &str,
+    range: &Range<u64>,
+    memory: &'v mut Vec<u8>,
+) -> Result<&'v [u8], Failed> {
+    match view {
+        Some(view) => view.get(range.start as usize..range.end as usize).ok_or(Failed::Source),
+        None => {
+            make_room(memory, range.end - range.start).map_err(|_| Failed::Source)?;
+            snapshot.read(variable, range.start as usize, memory).map_err(|_| Failed::Source)?;
+            Ok(memory)
+        }
+    }
 }
 
 /// Makes memory just as long as somebody else decides. What lies in it is not cleared.

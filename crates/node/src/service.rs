@@ -13,10 +13,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
-use stillframe_etcd::{Child, Etcd, JoinOptions, Tls};
+use stillframe_etcd::{Child, Etcd, JoinOptions, NodeInfo, Tls};
+use stillframe_kernel::disk::capacity_bytes;
 use stillframe_kernel::points;
 use stillframe_link::identity::{AUTHORITY, CERTIFICATE, KEY};
-use stillframe_link::{Identity, Listener, Means, Options};
+use stillframe_link::{Connection, Identity, Listener, Means, Options};
 use stillframe_object::Objects;
 use stillframe_roster::writer::Node;
 use stillframe_wire::hello::{Hello, Protocols};
@@ -26,6 +27,9 @@ const NODE: &str = "runtime.node";
 
 /// How long another node may take to start an etcd.
 const MEETING_LIMIT: Duration = Duration::from_secs(60);
+
+/// How long a node of the same name may take to answer, if it lives.
+const NAMESAKE_LIMIT: Duration = Duration::from_secs(2);
 
 /// What a service needs.
 #[derive(Debug, Clone)]
@@ -47,6 +51,9 @@ pub struct ServiceOptions {
     pub names_tls: Option<Tls>,
     /// Whether versions travel beside TLS, on a network that nobody else is on.
     pub is_plain: bool,
+    /// How many bytes of memory versions may take that this node's programs read of other nodes; half of the file system of `dir` by
+    /// default.
+    pub memory_bytes: Option<u64>,
     /// After how long a node that is not heard of counts as lost.
     pub lease: Duration,
 }
@@ -105,10 +112,17 @@ impl Service {
         let objects = Objects::options().dir(&options.dir).as_runtime().open()?;
         // Before this machine has another number, its former runtime has to have ended.
         let lock = crate::runtime::take_lock(&options.dir)?;
+        let memory_bytes = match options.memory_bytes {
+            Some(bytes) => bytes,
+            None => capacity_bytes(&lock)? / 2,
+        };
         let names = find_names(&options, &identity)?;
         let etcd = open(&names, &identity)?;
         let kept = options.dir.join(".objects").join(NODE);
-        let joining = JoinOptions::new(&options.name, address.to_string()).lease(options.lease).former(former(&kept));
+        let former = former(&kept);
+        let nodes = etcd.nodes().map_err(|error| names.explain(error))?;
+        check_namesakes(&nodes, &options.name, former, address, &identity, &linking)?;
+        let joining = JoinOptions::new(&options.name, address.to_string()).lease(options.lease).former(former);
         let joined = stillframe_etcd::Cluster::join(&etcd, joining).map_err(|error| names.explain(error))?;
         let node = joined.node();
         points::hit("node.joined");
@@ -124,7 +138,8 @@ impl Service {
             abi: stillframe_segment::head::ABI,
         };
         let links = Links::new(hello, identity, linking);
-        let runtime = Runtime::start_locked(node, objects.clone(), cluster.clone(), links.clone(), lock)?;
+        cluster.connect(links.clone());
+        let runtime = Runtime::start_locked(node, objects.clone(), cluster.clone(), links.clone(), memory_bytes, lock)?;
         let runtime = Arc::new(runtime);
         links.serve(listener, &runtime)?;
         points::hit("node.listens");
@@ -239,6 +254,26 @@ fn open(names: &Names, identity: &Identity) -> Result<Etcd> {
     etcd.open().map_err(|error| names.explain(error))
 }
 
+/// Makes sure that no other node that lives has this one's name: all would take this one for that one, started again. One that does
+/// not answer is this one before its memory was lost.
+fn check_namesakes(
+    nodes: &[(Node, NodeInfo)],
+    name: &str,
+    former: Option<Node>,
+    own: SocketAddr,
+    identity: &Identity,
+    options: &Options,
+) -> Result<()> {
+    let namesakes = nodes.iter().filter(|(node, info)| info.name == name && Some(*node) != former);
+    for (node, info) in namesakes {
+        let Ok(address) = info.address.parse::<SocketAddr>() else { continue };
+        if address != own && Connection::connect(address, identity, options, NAMESAKE_LIMIT).is_ok() {
+            return Err(Error::Namesake { name: name.into(), node: *node, address });
+        }
+    }
+    Ok(())
+}
+
 /// The number that this machine had last, if it wrote it down.
 fn former(kept: &Path) -> Option<Node> {
     fs::read_to_string(kept).ok()?.trim().parse().ok().map(Node)
@@ -267,6 +302,7 @@ mod tests {
                 names: Vec::new(),
                 names_tls: None,
                 is_plain: false,
+                memory_bytes: None,
                 lease: Duration::from_secs(5),
             };
             Service::start(options).unwrap()

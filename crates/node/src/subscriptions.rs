@@ -10,7 +10,7 @@ use stillframe_kernel::points;
 use stillframe_object::Cause;
 use stillframe_roster::writer::{Node, Record, Who, Writer};
 use stillframe_wire::Message;
-use stillframe_wire::data::{Lost, Subscribe, Which};
+use stillframe_wire::data::{Lost, Subscribe};
 
 /// All of them, by their node and its number for each.
 #[derive(Debug, Default)]
@@ -27,12 +27,12 @@ impl Subscriptions {
         subscribe: Subscribe,
         around: &mut Surroundings,
     ) -> Result<()> {
-        let Subscribe { subscription, fragment: layout, writers, which, .. } = subscribe;
-        let Which::One(version) = which else { return Ok(()) };
+        let Subscribe { subscription, fragment: layout, writers, version, has, .. } = subscribe;
         let key = (from, subscription);
         let before = self.all.remove(&key).filter(|before| before.layout == layout);
         let (fragment, planned, is_told) = match before {
-            Some(before) => (before.fragment, before.planned, before.is_told),
+            // Who asks again for the same version has lost something of it, perhaps also where the pieces go.
+            Some(before) => (before.fragment, before.planned, before.is_told && before.version != version),
             None => match known.relay.fragment(&layout.text, &numbers(&layout)) {
                 Ok((view, _)) => (view.fragment, None, false),
                 Err(_) => {
@@ -43,7 +43,7 @@ impl Subscriptions {
             },
         };
         let is_served = false;
-        let subscription = Subscription { layout, fragment, version, writers, is_served, planned, is_told };
+        let subscription = Subscription { layout, fragment, version, has, writers, is_served, planned, is_told };
         self.all.insert(key, subscription);
         self.serve(known, around)
     }
@@ -78,7 +78,12 @@ impl Subscriptions {
                 Ok(snapshots) => {
                     points::hit("send.held");
                     let is_new = !std::mem::replace(&mut subscription.is_told, true);
-                    around.jobs.push((to, Job { subscription: number, version, cargo, snapshots, is_new }));
+                    let older = match subscription.has {
+                        // Without it all is sent.
+                        Some(has) => known.hold_all(cargo.iter().map(Cargo::writer), has).ok().and_then(Result::ok),
+                        None => None,
+                    };
+                    around.jobs.push((to, Job { subscription: number, version, cargo, snapshots, older, is_new }));
                 }
                 Err(writer) => around.send(to, lost(writer)),
             }

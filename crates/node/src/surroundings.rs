@@ -2,6 +2,7 @@
 
 use crate::cluster::Cluster;
 use crate::filling::Filling;
+use crate::memory::Memory;
 use crate::network::Network;
 use crate::sending::{Job, Way};
 use std::sync::Arc;
@@ -15,6 +16,8 @@ pub(crate) struct Surroundings<'a> {
     pub(crate) node: Node,
     pub(crate) cluster: &'a dyn Cluster,
     pub(crate) network: &'a dyn Network,
+    /// For what programs of this node read of other nodes.
+    pub(crate) memory: &'a Memory,
     /// Versions to send, by threads that need no lock.
     pub(crate) jobs: &'a mut Vec<(Node, Job)>,
     /// Elements of this node to put into its own fragments, by the same.
@@ -26,7 +29,7 @@ pub(crate) struct Surroundings<'a> {
 /// Elements of this node's writers for a fragment of this node.
 #[derive(Debug)]
 pub(crate) struct OwnJob {
-    pub(crate) reader: u64,
+    pub(crate) place: u64,
     pub(crate) filling: Arc<Filling>,
     pub(crate) ways: Vec<Way>,
     /// Of each way.

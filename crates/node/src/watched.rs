@@ -11,7 +11,6 @@ use crate::subscriptions::Subscriptions;
 use crate::surroundings::Surroundings;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
-use stillframe::Snapshot;
 use stillframe_kernel::points;
 use stillframe_object::relay::{LocalFragment, Remote, RemoteFragment};
 use stillframe_object::{Object, Part, Writer as Named, bindings as bindings_of};
@@ -30,6 +29,8 @@ pub(crate) struct Watched {
     /// Whether no home acts, so that what is new here could not be told.
     is_homeless: bool,
     decided: BTreeSet<u32>,
+    /// What this node's writers have still to be told of their fragments.
+    verdicts: BTreeMap<u32, Result<(), String>>,
     /// What the home was told last.
     reporting: Reporting,
     /// Of which writers which home knows the layouts.
@@ -38,9 +39,10 @@ pub(crate) struct Watched {
     roster: Heard,
     /// Whether this node's programs have still to be told.
     is_untold: bool,
+    /// Whether a decision was left, of a home that the names did not tell of yet.
+    has_missed: bool,
     /// Versions that are to be pinned and could not be, for want of something.
     unpinned: Vec<(Version, Vec<Writer>)>,
-    pins: BTreeMap<Version, Vec<Snapshot>>,
     subscriptions: Subscriptions,
     readers: Readers,
 }
@@ -49,21 +51,27 @@ impl Watched {
     pub(crate) fn new(object: &Object, node: Node) -> Watched {
         let relay = object.relay();
         let protocol = Runtime::new(node, relay.initial());
-        let known = Known { id: ObjectId(relay.id()), relay, protocol, local: BTreeMap::new() };
+        let known = Known { id: ObjectId(relay.id()), relay, protocol, local: BTreeMap::new(), pins: BTreeMap::new() };
         Watched {
             known,
             home: None,
             is_homeless: false,
             decided: BTreeSet::new(),
+            verdicts: BTreeMap::new(),
             reporting: Reporting::default(),
             told_layouts: (None, BTreeSet::new()),
             roster: Heard::default(),
             is_untold: false,
+            has_missed: false,
             unpinned: Vec::new(),
-            pins: BTreeMap::new(),
             subscriptions: Subscriptions::default(),
             readers: Readers::default(),
         }
+    }
+
+    /// The object was removed: fragments of it are filled no more.
+    pub(crate) fn end(self) {
+        self.readers.remove_all();
     }
 
     pub(crate) fn id(&self) -> ObjectId {
@@ -102,13 +110,16 @@ impl Watched {
             self.drop_all_but(writer, &[]);
             self.known.protocol.die(writer);
         }
+        // First, for what was complete until now is held still, and only what changed since has to be sent.
+        let served = self.subscriptions.serve(&mut self.known, around);
         let unpinned = std::mem::take(&mut self.unpinned);
         let pinned = unpinned.into_iter().map(|(version, writers)| self.pin(version, &writers));
         pinned.collect::<Vec<_>>().into_iter().collect::<Result<()>>()?;
-        self.tell_programs(around)?;
-        self.settle(around)?;
+        // While somebody has the board, other nodes are told all the same.
+        let told = self.tell_writers().and(self.tell_programs(around));
+        self.settle(around).and(told)?;
         self.readers.fill_all_own(&mut self.known, around)?;
-        self.subscriptions.serve(&mut self.known, around)
+        served
     }
 
     fn note_fragment(&mut self, writer: Writer, fragment: &LocalFragment) -> Result<()> {
@@ -116,7 +127,7 @@ impl Watched {
         if fragment.is_accepted.is_some() {
             self.decided.insert(number);
         }
-        if fragment.is_accepted == Some(false) {
+        if fragment.is_accepted == Some(false) || self.verdicts.get(&number).is_some_and(Result::is_err) {
             // Its program is to detach it.
             return Ok(());
         }
@@ -132,7 +143,8 @@ impl Watched {
             if fragment.is_accepted == Some(true) {
                 self.known.protocol.restore(who, vec![stage]);
             } else if let Err(refusal) = self.known.protocol.declare(who, stage) {
-                return self.decide(number, Err(refusal.to_string()));
+                self.decide(number, Err(refusal.to_string()));
+                return Ok(());
             }
         }
         let known = |protocol: &Runtime| {
@@ -168,10 +180,19 @@ impl Watched {
         gone.into_iter().for_each(|version| self.known.protocol.drop(writer, version));
     }
 
-    fn decide(&mut self, number: u32, verdict: Result<(), String>) -> Result<()> {
-        if self.decided.insert(number) {
+    fn decide(&mut self, number: u32, verdict: Result<(), String>) {
+        // One that counted may count no more: when it was lost meanwhile, and another one took its place.
+        if self.decided.insert(number) || verdict.is_err() {
+            self.verdicts.insert(number, verdict);
+        }
+    }
+
+    /// Tells writers of this node whether their fragments count. Where that does not succeed now, it is tried again.
+    fn tell_writers(&mut self) -> Result<()> {
+        while let Some((number, verdict)) = self.verdicts.first_key_value() {
             points::hit("verdict.heard");
-            self.known.relay.decide(number, verdict)?;
+            self.known.relay.decide(*number, verdict.clone())?;
+            self.verdicts.pop_first();
         }
         Ok(())
     }
@@ -219,6 +240,9 @@ impl Watched {
         let Some((node, revision)) = around.cluster.home(self.known.id) else { return Ok(()) };
         self.known.protocol.follow(revision);
         if node != around.node {
+            if std::mem::take(&mut self.has_missed) {
+                around.send(node, self.ask(revision));
+            }
             self.home = None;
             return Ok(());
         }
@@ -291,7 +315,7 @@ impl Watched {
             let heard = match event {
                 Event::Pin { version, writers } => self.pin(version, &writers),
                 Event::Unpin(version) => {
-                    self.pins.remove(&version);
+                    self.known.pins.remove(&version);
                     self.unpinned.retain(|(unpinned, _)| *unpinned != version);
                     Ok(())
                 }
@@ -301,7 +325,10 @@ impl Watched {
                 }
                 // What cannot be had any more, readers learn when they want it.
                 Event::Unpinned { .. } => Ok(()),
-                Event::Refused { writer, refusal, .. } => self.decide(writer.serial, Err(refusal.to_string())),
+                Event::Refused { writer, refusal, .. } => {
+                    self.decide(writer.serial, Err(refusal.to_string()));
+                    Ok(())
+                }
                 Event::Answer { reader, readiness } => self.readers.answer(&mut self.known, reader, readiness, around),
             };
             // One that does not succeed keeps no other from it; all are looked at again later.
@@ -309,30 +336,28 @@ impl Watched {
         }
         let is_undecided = |writer: &Writer| !self.decided.contains(&writer.serial);
         let accepted: Vec<Writer> = self.known.protocol.accepted().filter(is_undecided).collect();
-        for writer in accepted {
-            done = done.and(self.decide(writer.serial, Ok(())));
-        }
-        done
+        accepted.into_iter().for_each(|writer| self.decide(writer.serial, Ok(())));
+        done.and(self.tell_writers())
     }
 
     fn pin(&mut self, version: Version, writers: &[Writer]) -> Result<()> {
-        let mut held = Vec::new();
+        let mut held = BTreeMap::new();
         for writer in writers {
-            match self.known.relay.hold(writer.serial, version) {
-                Ok(Some(snapshot)) => held.push(snapshot),
+            match self.known.hold(*writer, version) {
+                Ok(Some(snapshot)) => _ = held.insert(*writer, snapshot),
                 Ok(None) => {
                     self.known.protocol.drop(*writer, version);
                     return Ok(());
                 }
                 Err(error) => {
                     self.unpinned.push((version, writers.to_vec()));
-                    return Err(error.into());
+                    return Err(error);
                 }
             }
         }
         points::hit("pin.held");
         if self.known.protocol.hold(version).is_none() {
-            self.pins.insert(version, held);
+            self.known.pins.insert(version, held);
         }
         Ok(())
     }
@@ -384,7 +409,10 @@ impl Watched {
     pub(crate) fn receive(&mut self, from: Node, message: Message, around: &mut Surroundings) -> Result<()> {
         match message {
             Message::Ask(Ask { revision, .. }) => {
-                self.known.protocol.follow(revision);
+                // Of a term that the names do not tell of nobody may ever be the home. Where they do a little later, it is followed then.
+                if around.cluster.home(self.known.id).is_some_and(|(_, known)| known == revision) {
+                    self.known.protocol.follow(revision);
+                }
                 self.forget_told();
                 if let Some(home) = self.home.as_mut().filter(|home| home.revision() == revision) {
                     home.forget_told(from);
@@ -414,7 +442,10 @@ impl Watched {
             Message::Lost(Lost { subscription, version, cause, who }) => {
                 let whose = who.map_or_else(|| "its elements".into(), |who| format!("elements of {}", Named(who)));
                 let why = Part { who: None, elements: whose, cause: Some(cause) }.to_string();
-                self.readers.lose_version(&mut self.known, subscription, version, &why, around);
+                // One that is not asked any more may say so late.
+                if who.is_none_or(|who| self.readers.waits_for(subscription, version, who.writer)) {
+                    self.readers.lose_version(&mut self.known, subscription, version, &why, around);
+                }
             }
             // Others belong to no object, or are taken where no lock is held.
             _ => {}
@@ -446,7 +477,13 @@ impl Watched {
     }
 
     /// Takes a decision of the home.
-    pub(crate) fn take_decision(&mut self, decision: Decision, around: &mut Surroundings) -> Result<()> {
+    pub(crate) fn take_decision(&mut self, from: Node, decision: Decision, around: &mut Surroundings) -> Result<()> {
+        let home = around.cluster.home(self.known.id);
+        if decision.revision > self.known.protocol.revision() && home != Some((from, decision.revision)) {
+            // If the names tell of that home a little later, it is asked to say all again.
+            self.has_missed = true;
+            return Ok(());
+        }
         self.hear(decision, around)?;
         self.settle(around)
     }
@@ -458,13 +495,24 @@ impl Watched {
     }
 
     /// Begins to fill a fragment of this node; the region that its versions are published in.
-    pub(crate) fn read(&mut self, reader: u64, text: String, bindings: &BTreeMap<String, i64>) -> Result<String> {
-        self.readers.read(&mut self.known, reader, text, bindings)
+    pub(crate) fn read(
+        &mut self,
+        reader: u64,
+        text: String,
+        bindings: &BTreeMap<String, i64>,
+        around: &Surroundings,
+    ) -> Result<String> {
+        self.readers.read(&mut self.known, reader, text, bindings, around)
     }
 
-    /// A reader wants a version.
-    pub(crate) fn want(&mut self, reader: u64, version: Version, around: &mut Surroundings) -> Result<()> {
-        self.readers.want(&mut self.known, reader, version, around)?;
+    /// A reader wants a version, and then perhaps another one.
+    pub(crate) fn want(
+        &mut self,
+        reader: u64,
+        versions: (Version, Option<Version>),
+        around: &mut Surroundings,
+    ) -> Result<()> {
+        self.readers.want(&mut self.known, reader, versions, around)?;
         self.settle(around)
     }
 
@@ -475,25 +523,29 @@ impl Watched {
     }
 
     /// What a piece of a fragment is to be put into.
-    pub(crate) fn filling(&self, reader: u64, version: Version) -> Option<Arc<Filling>> {
-        self.readers.filling(reader, version)
+    pub(crate) fn filling(&self, place: u64, version: Version) -> Option<Arc<Filling>> {
+        self.readers.filling(place, version)
     }
 
-    /// Publishes a fragment that has all elements, if the home says that they are the right ones.
-    pub(crate) fn finish(&mut self, reader: u64) -> Result<()> {
-        self.readers.finish(&mut self.known, reader)
+    /// Publishes a fragment that has all elements, if the home says that they are the right ones; and begins with the next.
+    pub(crate) fn finish(&mut self, place: u64, around: &mut Surroundings) -> Result<()> {
+        self.readers.finish(&mut self.known, place, around)?;
+        self.settle(around)
     }
 
     /// What a reader wants was lost on its way.
-    pub(crate) fn lose_version(&mut self, reader: u64, version: Version, why: &str, around: &mut Surroundings) {
-        self.readers.lose_version(&mut self.known, reader, version, why, around);
+    pub(crate) fn lose_version(&mut self, place: u64, version: Version, why: &str, around: &mut Surroundings) {
+        self.readers.lose_version(&mut self.known, place, version, why, around);
     }
 
     /// There is a new connection to a node: what was sent to it may be lost.
     pub(crate) fn reconnect(&mut self, node: Node, around: &mut Surroundings) -> Result<()> {
         self.subscriptions.tell_again(node);
         if let Some(home) = &mut self.home {
-            home.admit(node);
+            // One whose lease has ended may not know that yet. It would be waited for, and nobody would say once more that it is lost.
+            if around.cluster.nodes().contains(&node) {
+                home.admit(node);
+            }
             home.forget_told(node);
             let revision = home.revision();
             around.send(node, self.ask(revision));

@@ -83,7 +83,7 @@ fn run_reader(objects: &Objects, seed: u64, is_over: &AtomicBool) -> u64 {
         let length = 1 + dice.roll(CELLS);
         let from = dice.roll(CELLS - length + 1);
         let read = object.read("{ var v [x:n] = u[x+b] }").bind("n", length as i64).bind("b", from as i64);
-        let mut fragment = read.attach().unwrap();
+        let mut fragment = if dice.roll(2) == 0 { read.prefetch() } else { read }.attach().unwrap();
         for _ in 0..1 + dice.roll(8) {
             match fragment.reattach_newer(fragment.version(), Duration::from_millis(500)) {
                 Ok(version) => {

@@ -68,6 +68,23 @@ fn ghosts_are_exchanged_between_nodes_version_by_version() {
 }
 
 #[test]
+fn versions_of_another_node_are_read_in_any_order() {
+    let _watchdog = watchdog(60);
+    let nodes = Nodes::new("order", 2);
+    let here = nodes.objects(0).create("u", "var u [8] int64").create().unwrap();
+    let mut writer = here.write("{ var v = u }").keep(10).attach().unwrap();
+    for version in 1..=5 {
+        writer.variable_mut::<i64>("v").unwrap().fill(version as i64);
+        writer.publish(version).unwrap();
+    }
+    let mut reader = nodes.objects(1).wait("u", LONG).unwrap().read("{ var v = u }").attach().unwrap();
+    for version in [5, 3, 4, 1, 5] {
+        reader.reattach(version, LONG).unwrap();
+        assert_eq!(reader.variable::<i64>("v").unwrap(), [version as i64; 8]);
+    }
+}
+
+#[test]
 fn writers_of_two_nodes_that_want_the_same_elements_are_not_both_attached() {
     let _watchdog = watchdog(60);
     let nodes = Nodes::new("overlap", 2);
@@ -190,4 +207,93 @@ fn publishing_goes_on_without_a_runtime_and_readers_go_on_when_it_is_back() {
         all.reattach(version + 1, LONG).unwrap();
         assert_eq!(all.variable::<i32>("v").unwrap(), [version as i32 + 1; 8]);
     }
+}
+
+#[test]
+fn of_a_large_fragment_only_what_changed_is_sent() {
+    let _watchdog = watchdog(60);
+    let nodes = Nodes::new("changed", 2);
+    const LENGTH: usize = 1 << 20;
+    let here = nodes.objects(0).create("u", "var u [1048576] int64").create().unwrap();
+    let mut writer = here.write("{ var v = u }").attach().unwrap();
+    let there = nodes.objects(1).wait("u", LONG).unwrap();
+    // As it lies, every second element, and in another order of bytes.
+    let texts = ["{ var v = u }", "{ var v [x:524288] = u[2*x] }", "view b bigendian { var v = u }"];
+    // Each version is asked for before it is published, when the one before still is there.
+    let mut readers: Vec<_> = texts.iter().map(|text| there.read(text).prefetch().attach().unwrap()).collect();
+    let mut first_bytes = 0;
+    let mut wanted: Vec<i64> = (0..LENGTH as i64).collect();
+    for version in 1..=20_u64 {
+        let first = (version as usize * 777_777) % (LENGTH - 5000);
+        let changed = if version == 1 { 0..LENGTH } else { first..first + version as usize * 200 };
+        for place in changed.clone() {
+            wanted[place] = version as i64 * 10_000_000 + place as i64;
+        }
+        writer.variable_mut::<i64>("v").unwrap()[changed.clone()].copy_from_slice(&wanted[changed]);
+        writer.publish(version).unwrap();
+        for (text, reader) in texts.iter().zip(&mut readers) {
+            reader.reattach(version, LONG).unwrap();
+            let got = reader.bytes().chunks_exact(8);
+            let is_big = text.contains("bigendian");
+            let read = |bytes: &[u8]| match is_big {
+                true => i64::from_be_bytes(bytes.try_into().unwrap()),
+                false => i64::from_le_bytes(bytes.try_into().unwrap()),
+            };
+            let step = if text.contains("2*x") { 2 } else { 1 };
+            assert!(got.map(read).eq(wanted.iter().copied().step_by(step)), "version {version} of {text}");
+        }
+        first_bytes = if version == 1 { nodes.sent_bytes() } else { first_bytes };
+    }
+    let more_bytes = nodes.sent_bytes() - first_bytes;
+    assert!(
+        more_bytes < 19 * first_bytes / 2,
+        "{first_bytes} bytes were sent of version 1, {more_bytes} of the 19 others"
+    );
+}
+
+#[test]
+fn the_next_version_is_there_before_it_is_asked_for() {
+    let _watchdog = watchdog(60);
+    let mut nodes = Nodes::new("prefetch", 2);
+    let here = nodes.objects(0).create("u", "var u [1000] int64").create().unwrap();
+    let mut writer = here.write("{ var v = u }").keep(32).attach().unwrap();
+    let mut publish = |version: u64| {
+        writer.variable_mut::<i64>("v").unwrap().fill(version as i64);
+        writer.publish(version).unwrap();
+    };
+    let mut reader = nodes.objects(1).wait("u", LONG).unwrap().read("{ var v = u }").prefetch().attach().unwrap();
+    let mut read = |version: u64| {
+        reader.reattach(version, LONG).unwrap();
+        assert!(reader.variable::<i64>("v").unwrap().iter().all(|number| *number == version as i64));
+    };
+    (1..=3).for_each(|version| publish(10 * version));
+    read(10);
+    read(20);
+    // The runtime has asked for version 30 by itself: once it has it, the writer's node need not be there.
+    let began = std::time::Instant::now();
+    while nodes.filled(1, "u") != Some(30) {
+        assert!(began.elapsed() < LONG, "version 30 was not fetched");
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    nodes.stop(0);
+    read(30);
+}
+
+#[test]
+fn what_programs_read_of_other_nodes_has_a_bound() {
+    let _watchdog = watchdog(60);
+    let nodes = Nodes::new("bound", 2);
+    let here = nodes.objects(0).create("u", "var u [4,1048576] int64").create().unwrap();
+    let mut writer = here.write("{ var v = u }").attach().unwrap();
+    writer.publish(1).unwrap();
+    let there = nodes.objects(1).wait("u", LONG).unwrap();
+    // 48 of 128 MiB each: three versions of 16 MiB.
+    let text = "{ var v [x:2,y:1048576] = u[x+1,y] }";
+    let mut readers: Vec<_> = (0..3).map(|_| there.read(text).attach().unwrap()).collect();
+    readers[0].reattach(1, LONG).unwrap();
+    readers[1].reattach(1, LONG).unwrap();
+    let error = readers[2].reattach(1, Duration::from_millis(100)).unwrap_err();
+    assert!(error.to_string().contains("--memory-mib"), "{error}");
+    drop(readers.remove(0));
+    readers[1].reattach(1, LONG).unwrap();
 }

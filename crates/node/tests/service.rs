@@ -48,6 +48,7 @@ impl Place {
             names: names.iter().map(|name| name.to_string()).collect(),
             names_tls: None,
             is_plain,
+            memory_bytes: None,
             lease: Duration::from_secs(3),
         }
     }
@@ -374,4 +375,32 @@ fn writers_of_two_nodes_attach_as_soon_as_there_is_an_object() {
             });
         });
     }
+}
+
+/// As on one machine with two directories of regions, where both are called what the machine is.
+#[test]
+fn two_nodes_of_one_name_do_not_push_each_other_out() {
+    let _watchdog = watchdog(120);
+    let place = Place::new("namesakes");
+    let first = place.start("a", &[], false);
+    let here = place.objects("a").create("u", "var u [1000] int64").create().unwrap();
+    let mut writer = here.write("{ var v = u }").attach().unwrap();
+    writer.publish(1).unwrap();
+    let _third = place.start("c", &[first.names()], false);
+    let there = place.objects("c").wait("u", LONG).unwrap();
+    let mut all = there.read("{ var v = u }").attach().unwrap();
+    all.reattach(1, LONG).unwrap();
+    let namesake = ServiceOptions { name: "a".into(), ..place.options("b", &[first.names()], false) };
+    match Service::start(namesake) {
+        Err(error) => assert!(error.to_string().contains("'a'"), "{error}"),
+        Ok(second) => {
+            println!("node {} and node {} have one name", first.node().0, second.node().0);
+            std::thread::sleep(Duration::from_secs(1));
+        }
+    }
+    writer.variable_mut::<i64>("v").unwrap().fill(2);
+    writer.publish(2).unwrap();
+    all.reattach(2, Duration::from_secs(10)).unwrap();
+    assert_eq!(all.variable::<i64>("v").unwrap(), [2; 1000]);
+    assert_eq!(there.wait_newer(1, Duration::from_secs(10)).unwrap(), 2);
 }

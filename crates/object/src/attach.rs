@@ -20,7 +20,7 @@ use stillframe_roster::writer::{Elements, Version, Who};
 /// How long a fragment waits for its elements to become free, and for the version at which it is attached, unless told.
 const WAIT: Duration = Duration::from_secs(10);
 
-/// That a fragment of another node was detached may not be known here yet for so long.
+/// That a fragment of another node was detached, or a version is complete, may not be known here yet for so long.
 const NEWS: Duration = Duration::from_millis(500);
 
 /// So long it is waited whether the versions that a writer published before it died become complete, where another node decides that.
@@ -45,6 +45,7 @@ pub struct WriteOptions {
     keep: usize,
     bound_bytes: Option<u64>,
     is_loaned: bool,
+    begins_with_zeros: bool,
 }
 
 impl WriteOptions {
@@ -60,6 +61,7 @@ impl WriteOptions {
             keep: 1,
             bound_bytes: None,
             is_loaned: false,
+            begins_with_zeros: false,
         }
     }
 
@@ -118,6 +120,13 @@ impl WriteOptions {
         self
     }
 
+    /// Begins with zeros, whatever content the version has that it is attached at. So a program goes on whose content cannot be had
+    /// any more, as that of a node that died: it puts there what it computed or kept itself.
+    pub fn zeros(mut self) -> Self {
+        self.begins_with_zeros = true;
+        self
+    }
+
     /// Attaches the fragment: from then on it is waited for in all versions above the one that it begins with.
     ///
     /// # Errors
@@ -131,7 +140,17 @@ impl WriteOptions {
         let deadline = Deadline::after(self.wait);
         let mut fragment = loop {
             match self.try_attach(&shared, &view, &elements, deadline)? {
-                Attempt::Attached(fragment) => break *fragment,
+                Attempt::Attached(mut fragment) => {
+                    // That the others know of it has to be sure before the program goes on, and others count on it.
+                    match fragment.wait_accepted(deadline) {
+                        Ok(()) => break *fragment,
+                        // A node that joins learns which version is complete by the answer.
+                        Err(Error::NotAccepted { .. }) if self.is_late(&shared, fragment.version())? => {
+                            fragment.detach()?
+                        }
+                        Err(error) => return Err(error),
+                    }
+                }
                 Attempt::Late => {}
                 Attempt::Taken(observer, seen) => {
                     shared.check_interrupt()?;
@@ -144,10 +163,25 @@ impl WriteOptions {
                 }
             }
         };
-        // That the others know of it has to be sure before the program goes on, and others count on it.
-        fragment.wait_accepted(deadline)?;
-        fragment.load(&self.text, &self.bindings, deadline)?;
+        match self.begins_with_zeros {
+            true => fragment.clear()?,
+            false => fragment.load(&self.text, &self.bindings, deadline).map_err(Error::of_content)?,
+        }
         Ok(fragment)
+    }
+
+    /// Whether it was attached at a version that was not the newest complete one any more, and is to be at whichever is.
+    fn is_late(&self, shared: &Shared, version: Version) -> Result<bool> {
+        let refused = Deadline::after(NEWS);
+        while self.version.is_none() && !refused.left().is_zero() {
+            let seen = shared.bell.seen();
+            if waiting::newest_announced(shared)? > version {
+                return Ok(true);
+            }
+            shared.check_interrupt()?;
+            shared.bell.sleep(seen, LOOK);
+        }
+        Ok(false)
     }
 
     fn try_attach(
@@ -165,7 +199,10 @@ impl WriteOptions {
         }
         let mut members = Members::of_locked(shared, &board)?;
         let (standings, newest) = waiting::survey(shared, &mut members)?;
-        let version = self.version.unwrap_or(newest);
+        let version = match self.version {
+            Some(version) => version,
+            None => newest.max(waiting::newest_announced(shared)?),
+        };
         let from =
             version.checked_add(1).ok_or_else(|| self.refused(Refusal::Late { from: version, settled: newest }))?;
         if from <= newest {

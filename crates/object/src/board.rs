@@ -301,15 +301,19 @@ impl Board {
     /// # Errors
     /// [`Error::Locked`] if somebody has had it for long; [`Error::Removed`] if the name is not this object's any more.
     pub(crate) fn lock(&self) -> Result<LockedBoard<'_>> {
+        self.lock_within(LOCKED_MAX)
+    }
+
+    /// As [`lock`](Board::lock), and waits at most so long for who has it.
+    pub(crate) fn lock_within(&self, limit: Duration) -> Result<LockedBoard<'_>> {
         let begin = Instant::now();
         let mut pause = Duration::from_micros(20);
         loop {
             if let Some(locked) = self.try_lock()? {
                 return Ok(locked);
             }
-            let waited = begin.elapsed();
-            if waited > LOCKED_MAX {
-                return Err(Error::Locked { path: self.path(), waited });
+            if begin.elapsed() > limit {
+                return Err(Error::Locked { path: self.path(), waited: limit });
             }
             std::thread::sleep(pause);
             pause = (pause * 2).min(Duration::from_millis(2));

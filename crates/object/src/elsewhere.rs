@@ -8,17 +8,21 @@ use crate::waiting::{Deadline, LOOK};
 use drepl::Fragment;
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use stillframe::Snapshot;
 use stillframe_roster::writer::Version;
 
 /// How long to wait before a runtime that is gone is looked for again.
 const AGAIN: Duration = Duration::from_millis(20);
 
+/// How often it is looked whether the object is there.
+const THERE: Duration = Duration::from_millis(100);
+
 /// What the runtime fills for one fragment.
 #[derive(Debug)]
 pub(crate) struct Elsewhere {
     connection: Connection,
+    fragment: Arc<Fragment>,
     sources: Sources,
     asked: Option<Version>,
     /// Whom the version waits for, as the runtime said last.
@@ -39,22 +43,35 @@ impl Elsewhere {
             Reply::Reading(region) => region,
             other => return Err(connection.failed(format!("it answered {other:?}"))),
         };
-        let observer = shared.site.observing()?.open(&region)?;
-        let sources = Sources::whole(shared, fragment, observer)?;
-        Ok(Elsewhere { connection, sources, asked: None, waiting: None })
+        let (fragment, sources) = (fragment.clone(), sources_of(shared, fragment, &region)?);
+        Ok(Elsewhere { connection, fragment, sources, asked: None, waiting: None })
     }
 
     /// Looks once whether a version is there, and sleeps a little if it is not.
-    fn look(&mut self, shared: &Shared, version: Version, deadline: Deadline) -> Result<Option<Vec<Snapshot>>> {
+    fn look(
+        &mut self,
+        shared: &Shared,
+        version: Version,
+        prefetches: bool,
+        deadline: Deadline,
+    ) -> Result<Option<Vec<Snapshot>>> {
         if self.asked != Some(version) {
-            self.connection.send(&Request::Version(version))?;
+            // As far from this one as this one is from the one before.
+            let step = self.asked.and_then(|before| version.checked_sub(before)).unwrap_or(1);
+            let next = if prefetches { version.checked_add(step) } else { None };
+            self.connection.send(&Request::Version { version, next })?;
             (self.asked, self.waiting) = (Some(version), None);
         }
+        let begin = Instant::now();
         if let Some(held) = self.sources.hold(version, deadline)? {
             return Ok(Some(held));
         }
-        while let Some(reply) = self.connection.receive(Duration::ZERO)? {
+        // Where a newer version is there it has not slept.
+        let mut longest = LOOK.min(deadline.left()).saturating_sub(begin.elapsed());
+        while let Some(reply) = self.connection.receive(longest)? {
+            longest = Duration::ZERO;
             match reply {
+                Reply::Reading(region) => self.sources = sources_of(shared, &self.fragment, &region)?,
                 Reply::Lost { version: lost, why } if lost == version => {
                     return Err(Error::LostElsewhere { name: shared.name.clone(), version, why });
                 }
@@ -68,24 +85,44 @@ impl Elsewhere {
     }
 }
 
+fn sources_of(shared: &Shared, fragment: &Arc<Fragment>, region: &str) -> Result<Sources> {
+    let observer = shared.site.observing()?.open(region)?;
+    Sources::whole(shared, fragment, observer)
+}
+
+/// What is read of a fragment.
+pub(crate) struct Wanted<'a> {
+    pub(crate) fragment: &'a Arc<Fragment>,
+    pub(crate) text: &'a str,
+    pub(crate) bindings: &'a BTreeMap<String, i64>,
+    pub(crate) version: Version,
+    /// Whether the next version is fetched meanwhile.
+    pub(crate) prefetches: bool,
+}
+
 /// Holds a version of a whole fragment, which the runtime puts together from where its elements are. `whom` says who has them as far as
 /// this node knows: its runtime may hear from nobody.
 pub(crate) fn hold<'a>(
     kept: &'a mut Option<Elsewhere>,
     shared: &Shared,
-    fragment: &Arc<Fragment>,
-    (text, bindings): (&str, &BTreeMap<String, i64>),
-    version: Version,
+    wanted: &Wanted<'_>,
     deadline: Deadline,
     whom: &dyn Fn() -> Result<String>,
 ) -> Result<(&'a Sources, Vec<Snapshot>)> {
+    let Wanted { fragment, text, bindings, version, prefetches } = *wanted;
+    let mut begin = Instant::now();
     loop {
         shared.check_interrupt()?;
+        if begin.elapsed() > THERE {
+            // Nobody puts a version together any more of an object that was removed.
+            shared.board.check_named()?;
+            begin = Instant::now();
+        }
         let looked = match kept.take() {
             Some(open) => Ok(open),
             None => Elsewhere::open(shared, fragment, text, bindings),
         };
-        let looked = looked.and_then(|mut open| Ok((open.look(shared, version, deadline)?, open)));
+        let looked = looked.and_then(|mut open| Ok((open.look(shared, version, prefetches, deadline)?, open)));
         match looked {
             Ok((Some(held), open)) => return Ok((&kept.insert(open).sources, held)),
             Ok((None, open)) => {

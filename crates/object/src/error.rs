@@ -157,6 +157,20 @@ pub enum Error {
         /// Whose elements, and why not, as the runtime of this node says.
         why: String,
     },
+    /// A fragment cannot begin with the content of the version that it is attached at.
+    #[error(
+        "object '{name}': the fragment cannot begin with version {version}: {}; attach it with `zeros` to begin without \
+         content, and put there what the program kept itself",
+        .lost
+    )]
+    ContentLost {
+        /// The object.
+        name: String,
+        /// The version.
+        version: u64,
+        /// Whose elements cannot be had, and why not.
+        lost: String,
+    },
     /// No complete version came in time.
     #[error(
         "object '{name}': waited {} ms for a complete version above {after}: {}",
@@ -326,7 +340,7 @@ impl Error {
             Error::Refused { .. } => 3013,
             Error::Variable { .. } => 3014,
             Error::NoObject { .. } => 3100,
-            Error::Lost { .. } | Error::LostElsewhere { .. } => 3101,
+            Error::Lost { .. } | Error::LostElsewhere { .. } | Error::ContentLost { .. } => 3101,
             Error::Ended { .. } => 3102,
             Error::Locked { .. } => 3103,
             Error::GreatestNumber { .. } => 3015,
@@ -334,6 +348,17 @@ impl Error {
             Error::NoRuntime { .. } => 3106,
             Error::Interrupted { .. } => 3104,
             Error::Removed { .. } => 3105,
+        }
+    }
+
+    /// What cannot be read, of whoever wants it to begin with.
+    pub(crate) fn of_content(self) -> Error {
+        match self {
+            Error::Lost { name, version, losses, .. } => {
+                Error::ContentLost { name, version, lost: Parts(&losses).to_string() }
+            }
+            Error::LostElsewhere { name, version, why } => Error::ContentLost { name, version, lost: why },
+            other => other,
         }
     }
 

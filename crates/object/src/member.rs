@@ -103,9 +103,14 @@ impl Member {
         Ok(Standing { is_alive, newest, present })
     }
 
+    /// Whether the runtime said that it does not count.
+    fn is_refused(&self) -> bool {
+        matches!(self.verdict, Some(Verdict::Refused(_)))
+    }
+
     /// Whether it takes part in any version from this one on.
     pub(crate) fn is_of(&self, version: Version) -> bool {
-        self.left.is_none_or(|left| left > version)
+        !self.is_refused() && self.left.is_none_or(|left| left > version)
     }
 
     /// Whether it takes part in a version, as far as the board tells.
@@ -297,7 +302,7 @@ impl Members {
         let mut ledger = Ledger::new(shape, shared.description.initial);
         for member in self.list.values() {
             let attached = &member.attached;
-            if member.left.is_some_and(|left| left <= attached.from) {
+            if member.is_refused() || member.left.is_some_and(|left| left <= attached.from) {
                 continue;
             }
             let stage = match attached.writers {

@@ -24,11 +24,18 @@ pub struct ReadOptions {
     text: String,
     bindings: BTreeMap<String, i64>,
     threads: usize,
+    prefetches: bool,
 }
 
 impl ReadOptions {
     pub(crate) fn new(shared: &Arc<Shared>, text: &str) -> ReadOptions {
-        ReadOptions { shared: shared.clone(), text: text.into(), bindings: BTreeMap::new(), threads: 0 }
+        ReadOptions {
+            shared: shared.clone(),
+            text: text.into(),
+            bindings: BTreeMap::new(),
+            threads: 0,
+            prefetches: false,
+        }
     }
 
     /// The number of a name that the text leaves open.
@@ -44,6 +51,14 @@ impl ReadOptions {
         self
     }
 
+    /// Lets the runtime of this node fetch the next version from other nodes while the program works with one: that which is as far
+    /// above it as it is above the one before. For programs that read version after version. It takes memory for one version more,
+    /// and what is not read then was sent for nothing. On one machine nothing is fetched.
+    pub fn prefetch(mut self) -> Self {
+        self.prefetches = true;
+        self
+    }
+
     /// Attaches the fragment. It shows the initial version, which is zeros, until [`ReadFragment::reattach`] fills it.
     ///
     /// # Errors
@@ -51,7 +66,8 @@ impl ReadOptions {
     pub fn attach(self) -> Result<ReadFragment> {
         let shared = self.shared.clone();
         let view = shared.view(&self.text, &shared::bindings(&self.bindings))?;
-        let reading = Reading::new(&shared, &view.fragment, &self.text, self.bindings)?;
+        let mut reading = Reading::new(&shared, &view.fragment, &self.text, self.bindings)?;
+        reading.prefetch(self.prefetches);
         let buffer = Buffer::new(view.fragment.size_bytes())?;
         let (executor, version) = (Executor::new(self.threads), shared.description.initial);
         Ok(ReadFragment { shared, view, reading, buffer, version, published_ns: 0, executor })

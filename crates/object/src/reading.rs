@@ -1,7 +1,7 @@
 //! Reading a fragment: from whom its elements come, version by version.
 
 use crate::buffer::Buffer;
-use crate::elsewhere::{self, Elsewhere};
+use crate::elsewhere::{self, Elsewhere, Wanted};
 use crate::error::{Error, Result};
 use crate::member::Members;
 use crate::shared::Shared;
@@ -28,6 +28,7 @@ pub(crate) struct Reading {
     /// With the number of changes of the board that it was planned with.
     planned: Option<(u64, Sources)>,
     elsewhere: Option<Elsewhere>,
+    prefetches: bool,
 }
 
 /// A version of all wanted elements, which nobody takes away until this is dropped.
@@ -47,7 +48,13 @@ impl Reading {
     ) -> Result<Reading> {
         let wanted = shared.space.elements(fragment).map_err(shared.scattered())?;
         let (fragment, text, members) = (fragment.clone(), text.into(), Members::default());
-        Ok(Reading { fragment, text, bindings, wanted, members, planned: None, elsewhere: None })
+        let (planned, elsewhere, prefetches) = (None, None, false);
+        Ok(Reading { fragment, text, bindings, wanted, members, planned, elsewhere, prefetches })
+    }
+
+    /// Whether the next version of other nodes is fetched while the program works with one.
+    pub(crate) fn prefetch(&mut self, prefetches: bool) {
+        self.prefetches = prefetches;
     }
 
     /// The writers, as far as they were looked at.
@@ -57,7 +64,7 @@ impl Reading {
 
     /// Holds a version of all writers that have wanted elements, once these were published.
     pub(crate) fn hold<'a>(&'a mut self, shared: &'a Shared, version: Version, deadline: Deadline) -> Result<Held<'a>> {
-        let Self { fragment, text, bindings, wanted, members, planned, elsewhere } = self;
+        let Self { fragment, text, bindings, wanted, members, planned, elsewhere, prefetches } = self;
         for _ in 0..ATTEMPTS {
             members.refresh(shared)?;
             let is_current =
@@ -67,10 +74,10 @@ impl Reading {
                 None => {
                     let found = waiting::wait(shared, members, version, wanted, deadline, Members::are_elsewhere)?;
                     let Some(numbers) = found else {
-                        let fragment_text = (text.as_str(), &*bindings);
+                        let prefetches = *prefetches;
+                        let sought = Wanted { fragment, text, bindings, version, prefetches };
                         let whom = || members.known(shared, version, wanted);
-                        let held =
-                            elsewhere::hold(elsewhere, shared, fragment, fragment_text, version, deadline, &whom)?;
+                        let held = elsewhere::hold(elsewhere, shared, &sought, deadline, &whom)?;
                         return Ok(Held { shared, sources: held.0, snapshots: held.1 });
                     };
                     Sources::plan(shared, members, fragment, wanted, version, &numbers)?

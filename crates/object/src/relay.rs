@@ -11,10 +11,14 @@ use drepl::{Fragment, IndexSet, View};
 use std::collections::BTreeMap;
 use std::num::NonZeroU64;
 use std::sync::Arc;
-use stillframe::{DType, Declaration, Kind, LoanBytes, Region, Snapshot, VariableId};
+use std::time::Duration;
+use stillframe::{DType, Declaration, Kind, LoanBytes, Observer, Region, Snapshot, VariableId};
 use stillframe_roster::writer::{Elements, Version, Who};
 
 pub use crate::board::Remote;
+
+/// How long who has the lock of a board is waited for. The runtime has other objects to care for, and comes again.
+const SOON: Duration = Duration::from_millis(100);
 
 /// A fragment that a process of another node writes.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -174,12 +178,12 @@ impl Relay {
     /// Tells this node's programs which fragments there are on other nodes: these, and no others.
     ///
     /// # Errors
-    /// Those of the object's files.
+    /// [`Error::Locked`](crate::Error::Locked) if somebody has the board just now; those of the object's files.
     pub fn tell(&mut self, remote: &[RemoteFragment]) -> Result<()> {
         if !remote.is_empty() && self.complete.is_none() {
             self.complete = Some(self.make_complete()?);
         }
-        let mut board = self.shared.board.lock()?;
+        let mut board = self.shared.board.lock_within(SOON)?;
         let members = Members::of_locked(&self.shared, &board)?;
         let known = members.list.values().filter(|member| member.is_remote());
         let mut known: BTreeMap<(u32, u32), _> = known
@@ -212,9 +216,9 @@ impl Relay {
     /// Tells the writer of a fragment of this node whether it counts on all nodes.
     ///
     /// # Errors
-    /// Those of the object's files.
+    /// [`Error::Locked`](crate::Error::Locked) if somebody has the board just now; those of the object's files.
     pub fn decide(&mut self, number: u32, verdict: Result<(), String>) -> Result<()> {
-        let mut board = self.shared.board.lock()?;
+        let mut board = self.shared.board.lock_within(SOON)?;
         board.add(match verdict {
             Ok(()) => Entry::Accept { number },
             Err(why) => Entry::Refuse { number, why },
@@ -262,6 +266,8 @@ impl Relay {
         let (view, elements) = self.fragment(text, bindings)?;
         let arena = self.shared.site.arena()?;
         let options = Region::options().arena(&arena).run(self.shared.description.id).trust(self.shared.site.trust);
+        // While a program takes one the next may come.
+        let options = options.keep(2);
         loop {
             self.readers += 1;
             let name = format!("{}/r{}", self.shared.name, self.readers);
@@ -275,7 +281,8 @@ impl Relay {
                 continue;
             }
             let variable = region.declare(layout::declaration(&view.fragment, true))?;
-            return Ok(Receiver { region, variable, fragment: view.fragment, elements });
+            let (shared, observer) = (self.shared.clone(), None);
+            return Ok(Receiver { shared, region, variable, fragment: view.fragment, elements, observer });
         }
     }
 }
@@ -297,10 +304,13 @@ impl RemoteFragment {
 /// A fragment to read that the runtime fills.
 #[derive(Debug)]
 pub struct Receiver {
+    shared: Arc<Shared>,
     region: Region,
     variable: VariableId,
     fragment: Arc<Fragment>,
     elements: IndexSet,
+    /// Of its own region, as soon as one is needed.
+    observer: Option<Observer>,
 }
 
 impl Receiver {
@@ -318,6 +328,43 @@ impl Receiver {
     /// Its elements, in the object's own space of indices.
     pub fn elements(&self) -> &IndexSet {
         &self.elements
+    }
+
+    /// The newest version that was published in it.
+    pub fn newest(&self) -> Option<Version> {
+        self.region.newest()
+    }
+
+    fn observer(&mut self) -> Result<&Observer> {
+        if self.observer.is_none() {
+            self.observer = Some(self.shared.site.observing()?.open(self.name())?);
+        }
+        match &self.observer {
+            Some(observer) => Ok(observer),
+            None => unreachable!("it was just opened"),
+        }
+    }
+
+    /// Whether a version is there.
+    ///
+    /// # Errors
+    /// Those of an observer.
+    pub fn has(&mut self, version: Version) -> Result<bool> {
+        match self.newest() {
+            Some(newest) if newest > version => Ok(self.observer()?.version(version).is_ok()),
+            newest => Ok(newest == Some(version)),
+        }
+    }
+
+    /// The newest version, and its bytes.
+    ///
+    /// # Errors
+    /// Those of an observer.
+    pub fn base(&mut self) -> Result<Option<(Version, stillframe::View)>> {
+        let Some(newest) = self.newest() else { return Ok(None) };
+        let name = layout::declaration(&self.fragment, true).name;
+        let snapshot = self.observer()?.version(newest)?;
+        Ok(Some((newest, snapshot.view(&name)?)))
     }
 
     /// Memory of the next version, whatever lay in it before.

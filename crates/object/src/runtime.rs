@@ -56,7 +56,12 @@ pub enum Request {
         bindings: BTreeMap<String, i64>,
     },
     /// Fill the fragment of this connection with a version, as soon as its elements are there.
-    Version(u64),
+    Version {
+        /// Which.
+        version: u64,
+        /// Which one is to be fetched then, while the program works with this one.
+        next: Option<u64>,
+    },
     /// Say which nodes there are.
     Nodes,
 }
@@ -90,7 +95,7 @@ pub enum Reply {
     Removed(bool),
     /// All nodes, by their numbers.
     Nodes(Vec<NodeSummary>),
-    /// The region, within the arena of objects, in which the fragment's versions are published.
+    /// The region, within the arena of objects, in which the fragment's versions are published from now on.
     Reading(String),
     /// A version cannot be had.
     Lost {

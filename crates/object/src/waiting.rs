@@ -2,7 +2,7 @@
 
 use crate::error::{Error, Result};
 use crate::member::{Members, Standing};
-use crate::shared::Shared;
+use crate::shared::{COMPLETE, Shared};
 use drepl::IndexSet;
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
@@ -38,6 +38,18 @@ impl Deadline {
 pub(crate) fn newest_complete(shared: &Shared, ledger: &Ledger) -> Result<Version> {
     let initial = ledger.initial();
     Ok(ledger.newest_whole(initial).map_err(shared.scattered())?.unwrap_or(initial))
+}
+
+/// The newest version that this node's runtime knows to be complete, whether its elements can still be had or not; the initial one
+/// without a runtime.
+pub(crate) fn newest_announced(shared: &Shared) -> Result<Version> {
+    let initial = shared.description.initial;
+    let opened = shared.site.observing().and_then(|options| Ok(options.open(&shared.region(COMPLETE))?));
+    match opened {
+        Ok(observer) => Ok(observer.newest_number().unwrap_or(initial)),
+        Err(Error::Region(stillframe::Error::NoRegion { .. } | stillframe::Error::NoArena { .. })) => Ok(initial),
+        Err(error) => Err(error),
+    }
 }
 
 /// How far each writer is, of a board that is locked, and the newest complete version.
@@ -86,7 +98,10 @@ pub(crate) fn look(shared: &Shared, members: &mut Members, version: Version, wan
         Readiness::Waiting(shares) => shares,
     };
     // Nobody attaches to a version that is older than a complete one, so that what nobody has of it does not come.
-    let newest = newest_complete(shared, &ledger)?;
+    let mut newest = newest_complete(shared, &ledger)?;
+    if waiting.iter().any(|share| share.who.is_none()) {
+        newest = newest.max(newest_announced(shared)?);
+    }
     let nobodys: Vec<Loss> = waiting
         .iter()
         .filter(|share| share.who.is_none() && version <= newest)

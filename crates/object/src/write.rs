@@ -137,14 +137,20 @@ impl WriteFragment {
         Ok(())
     }
 
+    /// Fills it with zeros.
+    pub(crate) fn clear(&mut self) -> Result<()> {
+        if self.is_loaned {
+            // That of others is new.
+            self.bytes_mut()?.fill(0);
+        }
+        Ok(())
+    }
+
     /// Fills it with the content of the version at which it was attached.
     pub(crate) fn load(&mut self, text: &str, bindings: &BTreeMap<String, i64>, deadline: Deadline) -> Result<()> {
         let (shared, version) = (self.shared.clone(), self.newest);
         if version == shared.description.initial {
-            if self.is_loaned {
-                self.bytes_mut()?.fill(0);
-            }
-            return Ok(());
+            return self.clear();
         }
         let mut reading = Reading::new(&shared, &self.view.fragment, text, bindings.clone())?;
         let held = reading.hold(&shared, version, deadline)?;

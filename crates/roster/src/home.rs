@@ -484,3 +484,7 @@ impl Home {
         })
     }
 }
+
+#[cfg(test)]
+#[path = "recount.rs"]
+mod recount;

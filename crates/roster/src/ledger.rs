@@ -76,6 +76,14 @@ impl Ledger {
         }
     }
 
+    /// The same, with what follows from the records found anew.
+    #[cfg(test)]
+    pub(crate) fn anew(&self) -> Self {
+        let mut anew = Self { tally: Derived::default(), near: Derived::default(), ..self.clone() };
+        self.records.values().for_each(|record| anew.tally.add(record));
+        anew
+    }
+
     /// The object's indices.
     pub fn shape(&self) -> &Elements {
         &self.shape
@@ -268,7 +276,9 @@ impl Ledger {
                 disputes.push(Dispute { from: version, young: who.writer, old: other.writer });
                 continue;
             }
-            if is_accepted && stage.from < theirs.from {
+            // Of a writer that was lost and is back: others took its place, and have read what came of that.
+            let is_heir = self.settled.range(theirs.from..).any(|settled| other.has_reached(*settled));
+            if is_accepted && stage.from < theirs.from && !is_heir {
                 disputes.push(Dispute { from: version, young: other.writer, old: who.writer });
                 continue;
             }

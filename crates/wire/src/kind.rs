@@ -33,14 +33,13 @@ kinds! {
     LAYOUTS = 20, "How fragments of a node's writers lie.";
     ROSTER = 21, "Who writes an object, on all nodes.";
     ROSTER_CHANGE = 22, "Who else writes it since then, and who does no more.";
-    SUBSCRIBE = 32, "Asks for elements of versions.";
+    SUBSCRIBE = 32, "Asks for elements of a version.";
     UNSUBSCRIBE = 33, "Asks for them no more.";
     SOURCES = 34, "What will be sent per version, and where it goes.";
     PIECE = 35, "Bytes of a version: the frame's bulk.";
     SENT = 36, "All of a version was sent.";
-    CREDIT = 37, "More bytes may be sent.";
-    TAKEN = 38, "The receiver has a version.";
     LOST = 39, "A version cannot be had.";
+    UNCHANGED = 40, "Bytes of a version that the receiver has already.";
 }
 
 impl Kind {

@@ -2,7 +2,7 @@
 
 use crate::{
     bounds::BODY_BYTES_MAX,
-    data::{Credit, Lost, Piece, Sent, Sources, Subscribe, Taken, Unsubscribe},
+    data::{Lost, Piece, Sent, Sources, Subscribe, Unchanged, Unsubscribe},
     fault::Fault,
     hello::{Hello, Refuse},
     kind::Kind,
@@ -90,7 +90,7 @@ messages! {
     Roster(Roster) = ROSTER;
     /// What is new since a roster.
     RosterChange(RosterChange) = ROSTER_CHANGE;
-    /// Asks for elements of versions.
+    /// Asks for elements of a version.
     Subscribe(Box<Subscribe>) = SUBSCRIBE;
     /// Asks for them no more.
     Unsubscribe(Unsubscribe) = UNSUBSCRIBE;
@@ -100,10 +100,8 @@ messages! {
     Piece(Piece) = PIECE;
     /// All of a version was sent.
     Sent(Sent) = SENT;
-    /// More bytes may be sent.
-    Credit(Credit) = CREDIT;
-    /// The receiver has a version.
-    Taken(Taken) = TAKEN;
     /// A version cannot be had.
     Lost(Lost) = LOST;
+    /// Bytes of a version that the receiver has already.
+    Unchanged(Unchanged) = UNCHANGED;
 }

@@ -50,7 +50,7 @@ fn bytes_of_the_present_version_are_read() {
 #[test]
 fn kinds_that_a_newer_version_has_are_left_aside_and_the_others_read() {
     // What a newer runtime sends: kinds of its own among those of this version.
-    let newer = [(Kind(6), &b"newer"[..]), (Kind(25), &[]), (Kind(40), &[0xff; 100]), (Kind(u16::MAX), &[1])];
+    let newer = [(Kind(6), &b"newer"[..]), (Kind(25), &[]), (Kind(41), &[0xff; 100]), (Kind(u16::MAX), &[1])];
     let lines: Vec<_> = GOLDEN.lines().map(parse).collect();
     let own = lines.iter().map(|(_, kind, body)| (*kind, &body[..]));
     let mut read = Vec::new();

@@ -223,8 +223,8 @@ fn what_takes_the_most_memory_for_its_bytes_is_decoded_all_the_same() {
             fragment: FragmentText { text: String::new(), bindings: names.clone().collect() },
             elements,
             writers: Vec::new(),
-            which: Which::Newest,
-            credit_bytes: 1,
+            version: 1,
+            has: None,
         }))
     };
     let runs = |axes: &[Axis]| {

@@ -119,7 +119,7 @@ fn what_breaks_the_promises_of_a_report_is_refused() {
 fn boxes_of_sets_are_those_that_the_type_has() {
     let axis = |start: u64, step: u64, count: u64| [start, step, count].map(u64::to_le_bytes).concat();
     let mut body = Vec::new();
-    let subscribe = samples::all().into_iter().find(|(name, _)| *name == "subscribe-newest").unwrap().1;
+    let subscribe = samples::all().into_iter().find(|(name, _)| *name == "subscribe").unwrap().1;
     subscribe.encode(&mut body);
     let first = axis(0, 4, 16);
     let at = body.windows(24).position(|bytes| bytes == first).unwrap();

@@ -201,6 +201,15 @@ static void loaned_fragments_compute_the_next_from_the_previous(void) {
     FAILS(STILLFRAME_BAD_ARGUMENT, "attached to be written", stillframe_fragment_reattach(fragment, 99, 0));
     OK(stillframe_fragment_detach(reader));
     OK(stillframe_fragment_detach(fragment));
+    OK(stillframe_object_attach(object, "{ var g = grid }", &(stillframe_attach_options){.flags = STILLFRAME_ATTACH_ZEROS}, &fragment,
+                                (void **)&next));
+    CHECK(next[0] == 0 && next[63] == 0);
+    OK(stillframe_fragment_publish(fragment, 10, NULL));
+    stillframe_attach_read_options follow = {.prefetch = 1, .has_version = 1, .version = 10, .wait_ms = PATIENCE_MS};
+    OK(stillframe_object_attach_read(object, "{ var u = grid }", &follow, &reader, (const void **)&u));
+    CHECK(u[63] == 0);
+    OK(stillframe_fragment_detach(reader));
+    OK(stillframe_fragment_detach(fragment));
     OK(stillframe_object_close(object));
     OK(stillframe_object_remove(NULL, "loaned", false));
 }

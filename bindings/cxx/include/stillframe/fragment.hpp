@@ -124,9 +124,13 @@ public:
     /// Whether memory of each version is lent, to be written whole, so that a publish copies nothing; false by default. Views of
     /// it then end with the publish.
     write_options& loaned(bool loaned = true) {
-        const auto bit = static_cast<std::uint32_t>(STILLFRAME_ATTACH_LOANED);
-        given_.flags = loaned ? given_.flags | bit : given_.flags & ~bit;
-        return *this;
+        return set(STILLFRAME_ATTACH_LOANED, loaned);
+    }
+
+    /// Whether it begins with zeros, whatever content the version has that it is attached at: for content that cannot be had any
+    /// more, as that of a node that died; false by default.
+    write_options& zeros(bool zeros = true) {
+        return set(STILLFRAME_ATTACH_ZEROS, zeros);
     }
 
     /// As the C interface wants it, but for the bindings.
@@ -134,6 +138,12 @@ public:
     const stillframe::bindings& bound() const noexcept { return bindings_; }
 
 private:
+    write_options& set(stillframe_attach_flag flag, bool on) {
+        const auto bit = static_cast<std::uint32_t>(flag);
+        given_.flags = on ? given_.flags | bit : given_.flags & ~bit;
+        return *this;
+    }
+
     stillframe_attach_options given_{};
     stillframe::bindings bindings_;
 };
@@ -158,6 +168,13 @@ public:
     /// Threads that copy, the calling one included; by default as many as there are processors.
     read_options& threads(std::uint32_t threads) {
         given_.threads = threads;
+        return *this;
+    }
+
+    /// Whether the runtime of this node fetches the next version from other nodes while the program works with one: that which is
+    /// as far above it as it is above the one before. For programs that read version after version; false by default.
+    read_options& prefetch(bool prefetch = true) {
+        given_.prefetch = prefetch ? 1 : 0;
         return *this;
     }
 

@@ -244,9 +244,10 @@ class Object:
         keep: int,
         bound: int | None,
         loaned: bool,
+        zeros: bool,
         wait: float | None,
     ) -> WriteFragment: ...
-    def read(self, text: str, bindings: dict[str, int], threads: int) -> ReadFragment: ...
+    def read(self, text: str, bindings: dict[str, int], threads: int, prefetch: bool) -> ReadFragment: ...
 
 @final
 class WriteFragment:

@@ -331,6 +331,7 @@ class Object(_Variables, metaclass=Made, by="stillframe.object(name) finds one, 
         writers: int | None = None,
         keep: int = 1,
         loaned: bool = False,
+        zeros: bool = False,
         wait: float | None = 10.0,
         bound_bytes: int | None = None,
         bindings: Mapping[str, int] | None = None,
@@ -346,6 +347,8 @@ class Object(_Variables, metaclass=Made, by="stillframe.object(name) finds one, 
             have published it.
         :param keep: how many of the newest versions stay in any case.
         :param loaned: each publish is of memory lent for it, to be written whole, and copies nothing.
+        :param zeros: it begins with zeros, whatever content the version has: for content that cannot be had any more, as that of
+            a node that died.
         :param wait: most seconds to wait for another writer to detach elements that this one wants, and for ``version``; for
             ever if None.
         :param bound_bytes: most bytes that its versions may take.
@@ -362,22 +365,32 @@ class Object(_Variables, metaclass=Made, by="stillframe.object(name) finds one, 
             keep=whole("keep", keep, 0, (1 << 63) - 1),
             bound=None if bound_bytes is None else whole("bound_bytes", bound_bytes, 0, (1 << 64) - 1),
             loaned=loaned,
+            zeros=zeros,
             wait=wait,
         )
         return WriteFragment._of(native, loaned)
 
     def read(
-        self, text: str, /, *, threads: int | None = None, bindings: Mapping[str, int] | None = None, **more: int
+        self,
+        text: str,
+        /,
+        *,
+        threads: int | None = None,
+        prefetch: bool = False,
+        bindings: Mapping[str, int] | None = None,
+        **more: int,
     ) -> ReadFragment:
         """Attaches a fragment to read. It shows the initial version, zeros, until a reattach.
 
         :param text: a view of the layout language. If it says ``clipped``, what lies beyond the rim of the object is zero.
         :param threads: most threads that copy; one for each processor if None. Small copies take one.
+        :param prefetch: while the program works with a version, the runtime of its node fetches the next from other nodes: that
+            which is as far above it as it is above the one before. For programs that read version after version.
         :param bindings: the numbers of names that the text leaves open, where a keyword is a parameter's name.
         """
         if threads is not None and threads < 1:
             raise MisuseError(f"threads={threads}: give 1 or more, or None for one for each processor")
-        return ReadFragment._of(self._native.read(text, numbers_of(bindings, more), threads or 0))
+        return ReadFragment._of(self._native.read(text, numbers_of(bindings, more), threads or 0, prefetch))
 
     def at(self, version: int, timeout: float | None = 0.0) -> ObjectVersion:
         """A version, whose arrays are read where they are indexed. It is not held: see :class:`ObjectVersion`.

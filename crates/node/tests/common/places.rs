@@ -1,5 +1,6 @@
 //! Nodes in one process: a directory each, and channels instead of a network.
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{Sender, channel};
@@ -8,7 +9,7 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 use stillframe_node::Runtime;
 use stillframe_node::cluster::Cluster;
-use stillframe_node::network::{Network, Outgoing, Traffic, Transmission};
+use stillframe_node::network::{Incoming, Network, Outgoing, Traffic, Transmission};
 use stillframe_object::{Description, Names, Objects, Result};
 use stillframe_roster::writer::{Node, Revision};
 use stillframe_wire::{Message, ObjectId};
@@ -18,6 +19,34 @@ use stillframe_wire::{Message, ObjectId};
 struct Wires {
     numbers: RwLock<Vec<Option<Node>>>,
     runtimes: RwLock<Vec<Option<Arc<Runtime>>>>,
+    sent_bytes: AtomicU64,
+    /// What is wrong on the way from one place to another.
+    faults: RwLock<BTreeMap<(usize, usize), Fault>>,
+}
+
+/// What is wrong on a way.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Fault {
+    /// How much later everything comes.
+    pub delay: Duration,
+    /// How long it takes to read what follows a message.
+    pub reading: Duration,
+    /// Whether versions and what is said of them are lost.
+    pub loses_versions: bool,
+}
+
+/// What follows a message, read slowly.
+struct Slow<'b>(&'b [u8], Duration);
+
+impl Incoming for Slow<'_> {
+    fn left_bytes(&self) -> u64 {
+        self.0.len() as u64
+    }
+
+    fn read(&mut self, into: &mut [u8]) -> std::io::Result<()> {
+        std::thread::sleep(self.1);
+        std::io::Read::read_exact(&mut self.0, into)
+    }
 }
 
 type Letter = (Node, Node, Message, Vec<u8>);
@@ -63,6 +92,7 @@ impl Wire {
         let (Some(place), Some(from)) = (numbers.iter().position(|node| *node == Some(to)), numbers[self.place]) else {
             return;
         };
+        self.wires.sent_bytes.fetch_add(bulk.len() as u64, Ordering::Relaxed);
         let _ = self.to[place].lock().unwrap().send((from, to, message, bulk));
     }
 }
@@ -156,7 +186,12 @@ impl Nodes {
         let dir = PathBuf::from(format!("/dev/shm/stillframe-test-{name}-{}-{number}", std::process::id()));
         let names = Objects::options().dir(dir.join("names")).as_runtime().open().unwrap();
         let none = || RwLock::new((0..count).map(|_| None).collect());
-        let wires = Arc::new(Wires { numbers: RwLock::new(vec![None; count]), runtimes: none() });
+        let wires = Arc::new(Wires {
+            numbers: RwLock::new(vec![None; count]),
+            runtimes: none(),
+            sent_bytes: AtomicU64::new(0),
+            faults: RwLock::default(),
+        });
         let cluster = Arc::new(Fixed {
             living: RwLock::default(),
             is_homeless: AtomicBool::new(false),
@@ -169,6 +204,12 @@ impl Nodes {
                 let wires = wires.clone();
                 threads.push(std::thread::spawn(move || {
                     for (from, node, message, bulk) in receiver {
+                        let fault = wires.faults.read().unwrap().get(&(place, to)).copied().unwrap_or_default();
+                        std::thread::sleep(fault.delay);
+                        let is_version = matches!(message, Message::Sources(_) | Message::Piece(_) | Message::Sent(_));
+                        if is_version && fault.loses_versions {
+                            continue;
+                        }
                         let runtime = wires.runtimes.read().unwrap()[to].clone();
                         let is_current = wires.numbers.read().unwrap()[to] == Some(node);
                         if let Some(runtime) = runtime.filter(|_| is_current) {
@@ -176,7 +217,7 @@ impl Nodes {
                             let mut body = Vec::new();
                             let kind = message.encode(&mut body);
                             let message = Message::decode(kind, &body).expect("what is encoded can be decoded");
-                            runtime.receive(from, message, &mut &bulk[..]);
+                            runtime.receive(from, message, &mut Slow(&bulk, fault.reading));
                         }
                     }
                 }));
@@ -208,7 +249,7 @@ impl Nodes {
             living.push(node);
             *revision += 1;
         }
-        let runtime = Runtime::start(node, objects, self.cluster.clone(), network).unwrap();
+        let runtime = Runtime::start(node, objects, self.cluster.clone(), network, 128 << 20).unwrap();
         self.wires.runtimes.write().unwrap()[place] = Some(Arc::new(runtime));
         let runtimes = self.wires.runtimes.read().unwrap().clone();
         let numbers = self.wires.numbers.read().unwrap().clone();
@@ -223,6 +264,74 @@ impl Nodes {
             runtime.connected(node);
             own.connected(number);
         }
+    }
+
+    /// Bytes of versions that were sent so far.
+    #[allow(dead_code, reason = "not all suites do")]
+    pub fn sent_bytes(&self) -> u64 {
+        self.wires.sent_bytes.load(Ordering::Relaxed)
+    }
+
+    /// The newest version of what the runtime of a node fills for the first reader of an object there.
+    #[allow(dead_code, reason = "not all suites do")]
+    pub fn filled(&self, node: usize, object: &str) -> Option<u64> {
+        let options = stillframe::Observer::options().dir(self.dir.join(node.to_string()));
+        options.open(&format!("objects/{object}/r1")).unwrap().newest_number()
+    }
+
+    /// Makes something wrong on the way from one node to another.
+    #[allow(dead_code, reason = "not all suites do")]
+    pub fn set_fault(&self, from: usize, to: usize, fault: Fault) {
+        self.wires.faults.write().unwrap().insert((from, to), fault);
+    }
+
+    /// The runtime of a node that runs.
+    #[allow(dead_code, reason = "not all suites do")]
+    pub fn runtime(&self, place: usize) -> Arc<Runtime> {
+        self.wires.runtimes.read().unwrap()[place].clone().unwrap()
+    }
+
+    /// Its number.
+    #[allow(dead_code, reason = "not all suites do")]
+    pub fn number(&self, place: usize) -> Node {
+        self.wires.numbers.read().unwrap()[place].unwrap()
+    }
+
+    /// Where it has its regions.
+    #[allow(dead_code, reason = "not all suites do")]
+    pub fn dir(&self, place: usize) -> PathBuf {
+        self.dir.join(place.to_string())
+    }
+
+    /// Where the home of an object is.
+    #[allow(dead_code, reason = "not all suites do")]
+    pub fn home(&self, object: ObjectId) -> usize {
+        let home = self.cluster.home(object).unwrap().0;
+        self.wires.numbers.read().unwrap().iter().position(|node| *node == Some(home)).unwrap()
+    }
+
+    /// Lets a node, whose runtime was stopped, be lost.
+    #[allow(dead_code, reason = "not all suites do")]
+    pub fn lose(&self, place: usize) {
+        let node = self.number(place);
+        {
+            let (living, revision) = &mut *self.cluster.living.write().unwrap();
+            living.retain(|one| *one != node);
+            *revision += 1;
+        }
+        let runtimes = self.wires.runtimes.read().unwrap().clone();
+        for runtime in runtimes.into_iter().flatten() {
+            runtime.lost(node);
+            runtime.changed_homes();
+        }
+    }
+
+    /// Begins another term of all homes.
+    #[allow(dead_code, reason = "not all suites do")]
+    pub fn begin_term(&self) {
+        self.cluster.living.write().unwrap().1 += 1;
+        let runtimes = self.wires.runtimes.read().unwrap().clone();
+        runtimes.into_iter().flatten().for_each(|runtime| runtime.changed_homes());
     }
 
     /// Lets no home act, or again.

@@ -1,6 +1,7 @@
 //! A look as plain text.
 
 use super::sample::{RegionSample, Sample};
+use super::traffic;
 use crate::failure::Failure;
 use crate::region::HolderSample;
 use crate::table::{Align, Table, sanitize};
@@ -12,12 +13,25 @@ use std::path::Path;
 pub fn write(sample: &Sample, dir: &Path, out: &mut dyn Write) -> Result<(), Failure> {
     let over = sample.interval_ms.map(|ms| format!(", over {}", units::format_ms(ms))).unwrap_or_default();
     writeln!(out, "{} in {}{over}", units::count(sample.regions.len(), "region"), dir.display())?;
-    if sample.regions.is_empty() {
-        return Ok(());
+    if !sample.regions.is_empty() {
+        write_regions(sample, out)?;
     }
+    if !sample.nodes.is_empty() {
+        writeln!(out)?;
+        let mut table = Table::new(&aligned(&traffic::COLUMNS));
+        sample.nodes.iter().for_each(|node| table.push(traffic::describe(node).to_vec()));
+        table.write(out)?;
+    }
+    Ok(())
+}
+
+fn aligned<'c, const N: usize>(columns: &[(&'c str, bool); N]) -> [(&'c str, Align); N] {
+    columns.map(|(name, right)| (name, if right { Align::Right } else { Align::Left }))
+}
+
+fn write_regions(sample: &Sample, out: &mut dyn Write) -> Result<(), Failure> {
     writeln!(out)?;
-    let columns = COLUMNS.map(|(name, right)| (name, if right { Align::Right } else { Align::Left }));
-    let mut table = Table::new(&columns);
+    let mut table = Table::new(&aligned(&COLUMNS));
     for region in &sample.regions {
         table.push(describe(region).to_vec());
     }

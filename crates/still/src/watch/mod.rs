@@ -5,6 +5,7 @@ mod history;
 mod sample;
 mod screen;
 mod terminal;
+mod traffic;
 
 pub use frame::write_holders;
 
@@ -27,7 +28,9 @@ Examples:
   still watch mesh                   an object: a line for each version that becomes complete
 
 RATE counts publishes of the interval, DIRTY is the share of pages the last publish found modified,
-PUBLISH is what a publish took on average, COPIED is what publishing copied per second. A holder
+PUBLISH is what a publish took on average, COPIED is what publishing copied per second. Where a
+runtime (`still node`) runs, the nodes of its job follow, with what goes between this one and each of
+them per second. A holder
 that is stopped (a debugger, Ctrl-Z) keeps its versions and is marked. A producer that has no room
 is waiting or skipping, as in `still ls`.
 
@@ -41,8 +44,9 @@ With --json: one object per interval and line: {\"time_ns\", \"interval_ms\", \"
 \"skipped\", \"dirty_share\", \"copied_bytes_per_s\", \"memory_bytes\", \"plane_bytes\", \"working_bytes\",
 \"bound_bytes\", \"planes\": [{\"index\", \"allocated_bytes\"}], \"holders\": [{\"pid\", \"command\",
 \"state\", \"stopped\", \"version\", \"versions\", \"age_ms\"}], \"waiting_ns\", \"skipping_ns\", \"skipping\",
-\"blockers\"}]}; the last four are as in `still ls`, what is not known is null, and a region that was
-removed is not in the list. Of an object: {\"time_ns\", \"version\", \"published_ns\", \"interval_ms\",
+\"blockers\"}], \"nodes\": [{\"number\", \"name\", \"address\", \"is_own\", \"is_connected\",
+\"sent_bytes_per_s\", \"received_bytes_per_s\"}]}; the last four of a region are as in `still ls`, what is
+not known is null, and a region that was removed is not in the list. Of an object: {\"time_ns\", \"version\", \"published_ns\", \"interval_ms\",
 \"writers_alive\", \"writers_died\", \"memory_bytes\"} or {\"time_ns\", \"next\": as in `still ls`}.
 
 Exit codes: 0 well, 1 when the region or object does not exist or nothing more can come because

@@ -1,5 +1,6 @@
 //! What a look at the regions shows, compared with the look before.
 
+use super::traffic::{NodeSample, Traffic};
 use crate::failure::Failure;
 use crate::region::{HolderSample, Want, name_state, plane_bytes};
 use crate::units;
@@ -18,6 +19,8 @@ pub struct Sample {
     pub interval_ms: Option<f64>,
     /// The regions by name.
     pub regions: Vec<RegionSample>,
+    /// The nodes of the job, if this one has a runtime; none when one region or group is watched.
+    pub nodes: Vec<NodeSample>,
 }
 
 /// One region at one time.
@@ -104,12 +107,13 @@ pub struct Sampler {
     only: Option<String>,
     before: HashMap<String, Counters>,
     before_ns: Option<u64>,
+    traffic: Traffic,
 }
 
 impl Sampler {
     /// A sampler for all regions of `dir`, or for `only` one.
     pub fn new(dir: PathBuf, only: Option<String>) -> Sampler {
-        Sampler { dir, only, before: HashMap::new(), before_ns: None }
+        Sampler { dir, only, before: HashMap::new(), before_ns: None, traffic: Traffic::default() }
     }
 
     /// Looks at the regions now.
@@ -139,7 +143,11 @@ impl Sampler {
             regions.push(RegionSample::new(info, gained, interval_ns, holders));
         }
         self.before_ns = Some(time_ns);
-        Ok(Sample { time_ns, interval_ms: interval_ns.map(|interval_ns| interval_ns as f64 / 1e6), regions })
+        let nodes = match self.only {
+            None => self.traffic.sample(&self.dir, interval_ns),
+            Some(_) => Vec::new(),
+        };
+        Ok(Sample { time_ns, interval_ms: interval_ns.map(|interval_ns| interval_ns as f64 / 1e6), regions, nodes })
     }
 
     /// The directory of the regions.

@@ -3,6 +3,7 @@
 use super::frame::{COLUMNS, describe, describe_holder, describe_memory};
 use super::history::{Curves, History};
 use super::sample::{RegionSample, Sample};
+use super::traffic::{self, NodeSample};
 use crate::units;
 use ratatui::Frame;
 use ratatui::layout::{Alignment, Constraint, Layout, Rect};
@@ -68,10 +69,13 @@ impl Screen {
         let regions = self.sample.as_ref().map(|sample| sample.regions.as_slice()).unwrap_or_default();
         // The list leaves at least half of the screen to the chosen region.
         let list = (regions.len() as u16 + 2).min(frame.area().height / 2).max(3);
-        let [head, list, detail, foot] = Layout::vertical([
+        let nodes = self.sample.as_ref().map(|sample| sample.nodes.as_slice()).unwrap_or_default();
+        let nodes_height = if nodes.is_empty() { 0 } else { (nodes.len() as u16 + 2).min(frame.area().height / 4) };
+        let [head, list, detail, others, foot] = Layout::vertical([
             Constraint::Length(1),
             Constraint::Length(list),
             Constraint::Min(0),
+            Constraint::Length(nodes_height),
             Constraint::Length(1),
         ])
         .areas(frame.area());
@@ -89,6 +93,7 @@ impl Screen {
                 frame.render_widget(Paragraph::new(text).alignment(Alignment::Center).dim(), detail);
             }
         }
+        draw_nodes(frame, others, nodes);
         let interval = units::format_ms(self.interval.as_secs_f64() * 1e3);
         let mut keys =
             vec![" q".bold(), " quit  ".dim(), "↑↓".bold(), " region  ".dim(), "space".bold(), " pause  ".dim()];
@@ -126,6 +131,31 @@ impl Screen {
         let mut state = TableState::new().with_selected((!regions.is_empty()).then(|| self.place()));
         frame.render_stateful_widget(table, area, &mut state);
     }
+}
+
+/// The nodes of the job, and what goes between this one and each of them.
+fn draw_nodes(frame: &mut Frame, area: Rect, nodes: &[NodeSample]) {
+    let cell = |place: usize, text: &str| {
+        let align = if traffic::COLUMNS[place].1 { Alignment::Right } else { Alignment::Left };
+        Cell::from(Line::from(text.to_string()).alignment(align))
+    };
+    let heading = traffic::COLUMNS.iter().enumerate().map(|(place, (name, _))| cell(place, name));
+    let rows = nodes.iter().map(|node| {
+        let style = if node.is_own || node.is_connected { Style::new() } else { Style::new().fg(ALARM) };
+        Row::new(traffic::describe(node).iter().enumerate().map(|(place, text)| cell(place, text))).style(style)
+    });
+    let widths = [
+        Constraint::Length(5),
+        Constraint::Min(8),
+        Constraint::Length(9),
+        Constraint::Length(12),
+        Constraint::Length(12),
+    ];
+    let table = Table::new(rows, widths)
+        .header(Row::new(heading).style(Style::new().fg(ACCENT)))
+        .column_spacing(GAP as u16)
+        .block(Block::new().borders(Borders::TOP).border_style(Style::new().add_modifier(Modifier::DIM)));
+    frame.render_widget(table, area);
 }
 
 /// The columns of the list that fit beside each other, each with its width. In a narrow terminal the less telling ones
@@ -292,7 +322,12 @@ mod tests {
     fn show(width: u16, height: u16, regions: Vec<RegionSample>) -> String {
         let mut screen = Screen::new(Path::new("/dev/shm/x"), Duration::from_secs(1));
         for _ in 0..3 {
-            screen.update(Sample { time_ns: 1, interval_ms: Some(1000.0), regions: regions.clone() });
+            screen.update(Sample {
+                time_ns: 1,
+                interval_ms: Some(1000.0),
+                regions: regions.clone(),
+                nodes: Vec::new(),
+            });
         }
         screen.choose(1);
         screen.choose(-5);

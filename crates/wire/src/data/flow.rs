@@ -53,20 +53,18 @@ records! {
         published_ns: u64,
     }
 
-    /// More bytes may be sent.
-    Credit, 16 {
+    /// Bytes of a version that are as in the one that the fragment [has](super::Subscribe::has): a piece without its bytes.
+    Unchanged, 36 {
         /// For which subscription.
         subscription: u64,
-        /// How many more.
-        bytes: u64,
-    }
-
-    /// The receiver has a version: the sender may let go of its lease.
-    Taken, 16 {
-        /// Of which subscription.
-        subscription: u64,
-        /// Which version.
+        /// Of which version.
         version: Version,
+        /// Of which share of its sources, from 0 on.
+        share: u32,
+        /// Where they begin in the share, in bytes.
+        offset: u64,
+        /// How many there are.
+        bytes: u64,
     }
 
     /// A version cannot be had. Others may be.

@@ -5,6 +5,6 @@ mod source;
 mod subscription;
 mod transfer;
 
-pub use flow::{Credit, Lost, Piece, Sent, Taken};
+pub use flow::{Lost, Piece, Sent, Unchanged};
 pub use source::{SourceShare, Sources};
-pub use subscription::{FragmentText, Subscribe, Unsubscribe, Which};
+pub use subscription::{FragmentText, Subscribe, Unsubscribe};

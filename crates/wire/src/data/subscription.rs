@@ -21,17 +21,6 @@ pub struct FragmentText {
     pub bindings: Bindings,
 }
 
-/// Which versions are sent.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Which {
-    /// Whatever is newest when there is room to send it.
-    Newest,
-    /// Each, in order.
-    Every,
-    /// This one, and then no more.
-    One(Version),
-}
-
 /// Asks the runtime of writers for elements.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Subscribe {
@@ -47,10 +36,10 @@ pub struct Subscribe {
     pub elements: Elements,
     /// Of which of the node's writers, ascending: those that have them, as the home says.
     pub writers: Vec<Name>,
-    /// Of which versions.
-    pub which: Which,
-    /// Bytes of bulk that may be sent before more [credit](super::Credit) comes.
-    pub credit_bytes: u64,
+    /// Of which version. Memory for it waits at the asking side.
+    pub version: Version,
+    /// The version of which the fragment has the elements of these writers already: what has not changed since need not be sent.
+    pub has: Option<Version>,
 }
 
 /// Asks for them no more.
@@ -93,35 +82,6 @@ impl Item for FragmentText {
     }
 }
 
-const NEWEST: u8 = 0;
-const EVERY: u8 = 1;
-const ONE: u8 = 2;
-
-impl Item for Which {
-    const LEAST_BYTES: usize = 1;
-
-    fn write(&self, to: &mut Writer<'_>) {
-        match self {
-            Which::Newest => to.item(&NEWEST),
-            Which::Every => to.item(&EVERY),
-            Which::One(version) => {
-                to.item(&ONE);
-                to.item(version);
-            }
-        }
-    }
-
-    fn read(from: &mut Reader<'_>) -> Result<Self, Fault> {
-        let offset = from.at();
-        match from.item::<u8>()? {
-            NEWEST => Ok(Which::Newest),
-            EVERY => Ok(Which::Every),
-            ONE => from.item().map(Which::One),
-            _ => Err(from.invalid(offset, "the newest, every or one version is asked for")),
-        }
-    }
-}
-
 impl Item for Subscribe {
     const LEAST_BYTES: usize = 46;
 
@@ -132,8 +92,8 @@ impl Item for Subscribe {
         to.item(&self.fragment);
         to.item(&self.elements);
         to.item(&self.writers);
-        to.item(&self.which);
-        to.item(&self.credit_bytes);
+        to.item(&self.version);
+        to.item(&self.has);
     }
 
     fn read(from: &mut Reader<'_>) -> Result<Self, Fault> {
@@ -145,8 +105,8 @@ impl Item for Subscribe {
             fragment: from.item()?,
             elements: from.item()?,
             writers: from.ascending(|writer: &Name| *writer, "writers do not ascend")?,
-            which: from.item()?,
-            credit_bytes: from.item()?,
+            version: from.item()?,
+            has: from.item()?,
         })
     }
 }

@@ -14,14 +14,14 @@ use stillframe_roster::{
 };
 use stillframe_wire::{
     Message, ObjectId,
-    data::{Credit, FragmentText, Lost, Piece, Sent, SourceShare, Sources, Subscribe, Taken, Unsubscribe, Which},
+    data::{FragmentText, Lost, Piece, Sent, SourceShare, Sources, Subscribe, Unchanged, Unsubscribe},
     hello::{Hello, Protocols, Refuse},
     liveness::Bye,
     roster::{Ask, Declared, Layouts, ObjectChange, ObjectDecision, ObjectReport, Roster, RosterChange},
 };
 
 /// How many kinds there are.
-pub const KINDS: usize = 20;
+pub const KINDS: usize = 19;
 
 pub struct Maker {
     state: u64,
@@ -378,12 +378,8 @@ impl Maker {
             fragment: self.fragment(),
             elements: self.elements(),
             writers: self.writers(),
-            which: match self.below(3) {
-                0 => Which::Newest,
-                1 => Which::Every,
-                _ => Which::One(self.number()),
-            },
-            credit_bytes: self.number(),
+            version: self.number(),
+            has: self.maybe(Self::number),
         }
     }
 
@@ -422,18 +418,20 @@ impl Maker {
             10 => Message::Sources(Sources { subscription, epoch: version, shares: self.many(4, Self::source) }),
             11 => Message::Piece(Piece { subscription, version, share: self.number() as u32, offset: self.number() }),
             12 => Message::Sent(Sent { subscription, version, published_ns: self.next() }),
-            13 => Message::Credit(Credit { subscription, bytes: self.number() }),
-            14 => Message::Taken(Taken { subscription, version }),
-            15 => Message::Ask(Ask { object: self.object(), name: self.name(), revision: self.number() }),
-            16 => {
+            13 => {
+                let (share, offset, bytes) = (self.number() as u32, self.number(), self.number());
+                Message::Unchanged(Unchanged { subscription, version, share, offset, bytes })
+            }
+            14 => Message::Ask(Ask { object: self.object(), name: self.name(), revision: self.number() }),
+            15 => {
                 let layouts = self.writers().into_iter().map(|writer| (writer, self.fragment())).collect();
                 Message::Layouts(Layouts { object: self.object(), name: self.name(), layouts })
             }
-            17 => {
+            16 => {
                 let declared = self.writers().into_iter().map(|writer| self.declared(writer)).collect();
                 Message::Roster(Roster { object: self.object(), revision: version, serial: self.number(), declared })
             }
-            18 => {
+            17 => {
                 let (base, mut declared, mut gone) = (self.number(), Vec::new(), Vec::new());
                 for writer in self.writers() {
                     match self.below(3) {

@@ -14,7 +14,7 @@ use stillframe_roster::{
 };
 use stillframe_wire::{
     Message, ObjectId,
-    data::{Credit, FragmentText, Lost, Piece, Sent, SourceShare, Sources, Subscribe, Taken, Unsubscribe, Which},
+    data::{FragmentText, Lost, Piece, Sent, SourceShare, Sources, Subscribe, Unchanged, Unsubscribe},
     hello::{Hello, Protocols, Refuse},
     liveness::Bye,
     roster::{Ask, Declared, Layouts, ObjectChange, ObjectDecision, ObjectReport, Roster, RosterChange},
@@ -160,7 +160,7 @@ pub fn all() -> Vec<(&'static str, Message)> {
     let mut change = ObjectChange::between(object(1), &before, &after);
     change.yielded = None;
     let transfer = transfer();
-    let subscribe = |which| {
+    let subscribe = |has| {
         Message::Subscribe(Box::new(Subscribe {
             subscription,
             object: object(0xfeed),
@@ -168,8 +168,8 @@ pub fn all() -> Vec<(&'static str, Message)> {
             fragment: layout(),
             elements: strided(),
             writers: vec![writer(1), writer(3)],
-            which,
-            credit_bytes: 1 << 26,
+            version,
+            has,
         }))
     };
     let hello = Hello {
@@ -255,9 +255,8 @@ pub fn all() -> Vec<(&'static str, Message)> {
                 gone: vec![writer(1), writer(2)],
             }),
         ),
-        ("subscribe-newest", subscribe(Which::Newest)),
-        ("subscribe-every", subscribe(Which::Every)),
-        ("subscribe-one", subscribe(Which::One(9))),
+        ("subscribe", subscribe(None)),
+        ("subscribe-again", subscribe(Some(9))),
         ("unsubscribe", Message::Unsubscribe(Unsubscribe { subscription })),
         (
             "sources",
@@ -272,9 +271,11 @@ pub fn all() -> Vec<(&'static str, Message)> {
         ),
         ("piece", Message::Piece(Piece { subscription, version, share: 1, offset: 1 << 33 })),
         ("sent", Message::Sent(Sent { subscription, version, published_ns: 1_700_000_000_123_456_789 })),
-        ("credit", Message::Credit(Credit { subscription, bytes: 1 << 20 })),
-        ("taken", Message::Taken(Taken { subscription, version })),
         ("lost-of", Message::Lost(Lost { subscription, version, cause: Cause::Died, who: Some(who(3)) })),
         ("lost", Message::Lost(Lost { subscription, version, cause: Cause::Unwritten, who: None })),
+        (
+            "unchanged",
+            Message::Unchanged(Unchanged { subscription, version, share: 1, offset: 1 << 33, bytes: 1 << 20 }),
+        ),
     ]
 }

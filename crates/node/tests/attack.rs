@@ -1,0 +1,320 @@
+//! What a stranger tries: links that fail at the worst moment, programs and peers that talk nonsense.
+
+mod common;
+#[path = "common/places.rs"]
+mod places;
+
+use common::watchdog;
+use places::{Fault, Nodes};
+use std::io::{BufRead, BufReader, Write};
+use std::os::unix::net::UnixStream;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+use stillframe_kernel::lock::{self, Kind};
+use stillframe_node::network::Nothing;
+use stillframe_object::{Error, Object};
+use stillframe_roster::readiness::Cause;
+use stillframe_roster::writer::{Node, Who, Writer};
+use stillframe_wire::data::Lost;
+use stillframe_wire::roster::Ask;
+use stillframe_wire::{Message, ObjectId};
+
+const LONG: Duration = Duration::from_secs(20);
+
+fn id_of(object: &Object) -> ObjectId {
+    ObjectId(object.description().id)
+}
+
+/// An object whose home is at a place.
+fn create_at(nodes: &Nodes, name: &str, home: usize) -> (Object, String) {
+    for attempt in 0..200 {
+        let name = format!("{name}{attempt}");
+        let object = nodes.objects(home).create(&name, "var u [8] int32").create().unwrap();
+        if nodes.home(id_of(&object)) == home {
+            return (object, name);
+        }
+    }
+    panic!("no object has its home there")
+}
+
+#[test]
+fn a_reader_may_go_back_to_an_older_version() {
+    let _watchdog = watchdog(60);
+    let nodes = Nodes::new("back", 2);
+    let here = nodes.objects(0).create("u", "var u [8] int32").create().unwrap();
+    let there = nodes.objects(1).wait("u", LONG).unwrap();
+    let mut writer = here.write("{ var v = u }").keep(8).attach().unwrap();
+    let mut near = here.read("{ var v = u }").attach().unwrap();
+    let mut far = there.read("{ var v = u }").attach().unwrap();
+    for version in 1..=2 {
+        writer.variable_mut::<i32>("v").unwrap().fill(version as i32);
+        writer.publish(version).unwrap();
+    }
+    for version in [2, 1, 2] {
+        let is_near = near.reattach(version, LONG);
+        let is_far = far.reattach(version, LONG);
+        is_near.unwrap();
+        is_far.unwrap_or_else(|error| panic!("version {version}: {error}"));
+        assert_eq!(far.variable::<i32>("v").unwrap(), [version as i32; 8]);
+    }
+}
+
+#[test]
+fn one_message_with_a_term_of_nobody_stops_no_object() {
+    let _watchdog = watchdog(60);
+    let nodes = Nodes::new("term", 2);
+    let (here, name) = create_at(&nodes, "u", 0);
+    let there = nodes.objects(1).wait(&name, LONG).unwrap();
+    let mut writer = there.write("{ var v = u }").attach().unwrap();
+    let mut all = here.read("{ var v = u }").attach().unwrap();
+    writer.publish(1).unwrap();
+    all.reattach(1, LONG).unwrap();
+    let ask = Ask { object: id_of(&here), name: name.clone(), revision: u64::MAX };
+    nodes.runtime(1).receive(Node(77), Message::Ask(ask), &mut Nothing);
+    writer.publish(2).unwrap();
+    all.reattach(2, LONG).unwrap();
+    assert_eq!(here.wait_newer(1, LONG).unwrap(), 2);
+}
+
+#[test]
+fn a_node_that_is_none_of_the_job_holds_up_no_home() {
+    let _watchdog = watchdog(60);
+    let nodes = Nodes::new("zombie", 2);
+    let (here, name) = create_at(&nodes, "u", 0);
+    let there = nodes.objects(1).wait(&name, LONG).unwrap();
+    let mut writer = there.write("{ var v = u }").attach().unwrap();
+    let mut all = here.read("{ var v = u }").attach().unwrap();
+    writer.publish(1).unwrap();
+    all.reattach(1, LONG).unwrap();
+    nodes.set_fault(1, 0, Fault { delay: Duration::from_millis(200), ..Fault::default() });
+    nodes.begin_term();
+    // One whose lease ended while it was apart, before it has learned that.
+    nodes.runtime(0).connected(Node(77));
+    nodes.set_fault(1, 0, Fault::default());
+    writer.publish(2).unwrap();
+    all.reattach(2, LONG).unwrap();
+    assert_eq!(here.wait_newer(1, LONG).unwrap(), 2);
+}
+
+#[test]
+fn what_was_lost_with_a_connection_comes_on_the_next_one() {
+    let _watchdog = watchdog(60);
+    let nodes = Nodes::new("sources", 2);
+    let here = nodes.objects(0).create("u", "var u [8] int32").create().unwrap();
+    let mut writer = here.write("{ var v = u }").attach().unwrap();
+    let there = nodes.objects(1).wait("u", LONG).unwrap();
+    let mut all = there.read("{ var v = u }").attach().unwrap();
+    writer.publish(1).unwrap();
+    nodes.set_fault(0, 1, Fault { loses_versions: true, ..Fault::default() });
+    std::thread::scope(|scope| {
+        let reading = scope.spawn(|| all.reattach(1, LONG));
+        std::thread::sleep(Duration::from_millis(500));
+        nodes.set_fault(0, 1, Fault::default());
+        // Who reads learns first that there is a new connection, and asks again.
+        nodes.runtime(1).connected(nodes.number(0));
+        std::thread::sleep(Duration::from_millis(200));
+        nodes.runtime(0).connected(nodes.number(1));
+        reading.join().unwrap().unwrap();
+    });
+}
+
+#[test]
+fn what_a_writer_does_not_have_that_is_not_asked_any_more_is_not_lost() {
+    let _watchdog = watchdog(60);
+    let nodes = Nodes::new("former", 2);
+    let (here, name) = create_at(&nodes, "u", 0);
+    let there = nodes.objects(1).wait(&name, LONG).unwrap();
+    let mut writer = there.write("{ var v = u }").attach().unwrap();
+    let mut all = here.read("{ var v = u }").attach().unwrap();
+    writer.publish(1).unwrap();
+    all.reattach(1, LONG).unwrap();
+    nodes.set_fault(1, 0, Fault { reading: Duration::from_secs(2), ..Fault::default() });
+    writer.publish(2).unwrap();
+    std::thread::scope(|scope| {
+        let reading = scope.spawn(|| all.reattach(2, LONG));
+        std::thread::sleep(Duration::from_millis(700));
+        // As a node says on a slow link that was asked before the home said who writes this version.
+        let from = nodes.number(1);
+        let who = Some(Who { writer: Writer { node: from, process: 1, serial: 77 }, rank: None });
+        for subscription in 1..10 {
+            let lost = Lost { subscription, version: 2, cause: Cause::Gone, who };
+            nodes.runtime(0).receive(from, Message::Lost(lost), &mut Nothing);
+        }
+        reading.join().unwrap().unwrap();
+    });
+}
+
+#[test]
+fn a_version_that_comes_slowly_holds_up_no_other_object() {
+    let _watchdog = watchdog(90);
+    let nodes = Nodes::new("mover", 3);
+    let mut own = Vec::new();
+    let mut far = Vec::new();
+    let mut read = Vec::new();
+    for (name, node) in [("slow", 1), ("fast", 2)] {
+        let here = nodes.objects(0).create(name, "var u [8] int32").create().unwrap();
+        let there = nodes.objects(node).wait(name, LONG).unwrap();
+        own.push(here.write("{ var v [x:4] = u[x] }").attach().unwrap());
+        far.push(there.write("{ var v [x:4] = u[x+4] }").attach().unwrap());
+        read.push(here.read("{ var v = u }").attach().unwrap());
+    }
+    for at in 0..2 {
+        own[at].publish(1).unwrap();
+        far[at].publish(1).unwrap();
+        read[at].reattach(1, LONG).unwrap();
+    }
+    nodes.set_fault(1, 0, Fault { reading: Duration::from_secs(6), ..Fault::default() });
+    far.iter_mut().for_each(|one| _ = one.publish(2).unwrap());
+    let slow_is_there = AtomicBool::new(false);
+    let mut fast = read.pop().unwrap();
+    let mut slow = read.pop().unwrap();
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            slow.reattach(2, LONG).unwrap();
+            slow_is_there.store(true, Ordering::SeqCst);
+        });
+        // The other node's elements are on their way by then.
+        std::thread::sleep(Duration::from_millis(500));
+        own.iter_mut().for_each(|one| _ = one.publish(2).unwrap());
+        std::thread::sleep(Duration::from_millis(200));
+        fast.reattach(2, LONG).unwrap();
+        assert!(!slow_is_there.load(Ordering::SeqCst), "the other object waited for it");
+    });
+}
+
+#[test]
+fn a_program_that_stops_with_the_board_of_an_object_holds_up_no_other() {
+    let _watchdog = watchdog(120);
+    let nodes = Nodes::new("board", 2);
+    let held = nodes.objects(0).create("a", "var u [8] int32").create().unwrap();
+    let there = nodes.objects(1).wait("a", LONG).unwrap();
+    let mut all = there.read("{ var v = u }").attach().unwrap();
+    let mut other_writer = held.write("{ var v [x:4] = u[x] }").attach().unwrap();
+    other_writer.publish(1).unwrap();
+    let there_too = there.clone();
+    let mut half = there.read("{ var v [x:4] = u[x] }").attach().unwrap();
+    half.reattach(1, LONG).unwrap();
+    let _ = all.reattach(1, Duration::from_millis(100));
+    let boards = nodes.dir(1).join(".objects/boards");
+    let files: Vec<_> = std::fs::read_dir(&boards).unwrap().map(|entry| entry.unwrap().path()).collect();
+    let files: Vec<_> =
+        files.iter().map(|path| std::fs::File::options().read(true).write(true).open(path).unwrap()).collect();
+    let here = nodes.objects(0).create("b", "var u [8] int32").create().unwrap();
+    let mut writer = here.write("{ var v = u }").attach().unwrap();
+    let there = nodes.objects(1).wait("b", LONG).unwrap();
+    let mut other = there.read("{ var v = u }").attach().unwrap();
+    writer.publish(1).unwrap();
+    other.reattach(1, LONG).unwrap();
+    files.iter().for_each(|file| assert!(lock::try_lock(file, Kind::Write, 0, 1).unwrap()));
+    // The other node is to tell its programs of this one.
+    let _writer = held.write("{ var v [x:4] = u[x+4] }").attach().unwrap();
+    std::thread::sleep(Duration::from_millis(300));
+    let has_given_up = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            // A program waits for the board as long as programs do.
+            let attached = there_too.write("{ var v [x:1] = u[x] }").version(5).attach();
+            assert!(matches!(attached, Err(Error::Locked { .. })), "{attached:?}");
+            has_given_up.store(true, Ordering::SeqCst);
+        });
+        for version in 2..=6 {
+            writer.publish(version).unwrap();
+            std::thread::sleep(Duration::from_millis(300));
+            other.reattach(version, LONG).unwrap();
+        }
+        assert!(!has_given_up.load(Ordering::SeqCst), "the other object waited for the board");
+    });
+}
+
+fn ask(stream: &mut BufReader<UnixStream>, line: &str) -> String {
+    stream.get_mut().write_all(format!("{line}\n").as_bytes()).unwrap();
+    let mut reply = String::new();
+    stream.get_ref().set_read_timeout(Some(Duration::from_secs(5))).unwrap();
+    let _ = stream.read_line(&mut reply);
+    reply
+}
+
+#[test]
+fn a_program_that_asks_for_many_fragments_on_one_connection_leaves_nothing() {
+    let _watchdog = watchdog(60);
+    let nodes = Nodes::new("twice", 2);
+    let mut ids = Vec::new();
+    for name in ["a", "b"] {
+        let object = nodes.objects(0).create(name, "var u [8] int32").create().unwrap();
+        nodes.objects(1).wait(name, LONG).unwrap();
+        ids.push(object.description().id);
+    }
+    let stream = UnixStream::connect(nodes.dir(1).join(".objects/runtime")).unwrap();
+    let mut stream = BufReader::new(stream);
+    for (name, id) in [("a", ids[0]), ("a", ids[0]), ("b", ids[1]), ("a", ids[0])] {
+        let line = format!(r#"{{"read":{{"name":"{name}","id":{id},"text":"{{ var v = u }}","bindings":{{}}}}}}"#);
+        ask(&mut stream, &line);
+    }
+    drop(stream);
+    std::thread::sleep(Duration::from_secs(1));
+    let left = stillframe::inspect::regions(&nodes.dir(1).join("objects")).unwrap();
+    let left: Vec<_> = left.into_iter().map(|region| region.name).collect();
+    assert!(left.is_empty(), "{left:?}");
+}
+
+#[test]
+fn who_waits_for_an_object_that_is_removed_is_told_so() {
+    let _watchdog = watchdog(60);
+    let nodes = Nodes::new("removed", 2);
+    let here = nodes.objects(0).create("u", "var u [8] int32").create().unwrap();
+    let mut writer = here.write("{ var v = u }").attach().unwrap();
+    let there = nodes.objects(1).wait("u", LONG).unwrap();
+    let mut all = there.read("{ var v = u }").attach().unwrap();
+    writer.publish(1).unwrap();
+    all.reattach(1, LONG).unwrap();
+    let error = std::thread::scope(|scope| {
+        let reading = scope.spawn(|| all.reattach(2, LONG));
+        std::thread::sleep(Duration::from_millis(500));
+        nodes.objects(0).remove("u", true).unwrap();
+        // As those who watch names are told.
+        nodes.runtime(1).removed("u", id_of(&here));
+        reading.join().unwrap().unwrap_err()
+    });
+    assert!(!error.is_timeout(), "{error}");
+    assert!(matches!(error, Error::Removed { .. }), "{error:?}");
+    drop(all);
+    std::thread::sleep(Duration::from_millis(500));
+    let left = stillframe::inspect::regions(&nodes.dir(1).join("objects")).unwrap();
+    let left: Vec<_> = left.into_iter().map(|region| region.name).collect();
+    assert!(left.is_empty(), "{left:?}");
+}
+
+#[test]
+fn a_writer_whose_place_another_one_took_while_it_was_lost_is_told_so() {
+    let _watchdog = watchdog(90);
+    let mut nodes = Nodes::new("returned", 3);
+    let here = nodes.objects(0).create("u", "var u [8] int32").create().unwrap();
+    let [apart, heirs] = [1, 2].map(|node| nodes.objects(node).wait("u", LONG).unwrap());
+    let mut left = here.write("{ var v [x:4] = u[x] }").attach().unwrap();
+    let mut lost = apart.write("{ var v [x:4] = u[x+4] }").attach().unwrap();
+    nodes.stop(1);
+    nodes.lose(1);
+    let mut heir = heirs.write("{ var v [x:4] = u[x+4] }").wait(LONG).attach().unwrap();
+    heir.variable_mut::<i32>("v").unwrap().fill(7);
+    // Its program does not know that it is lost.
+    lost.variable_mut::<i32>("v").unwrap().fill(9);
+    for version in 1..=3 {
+        left.publish(version).unwrap();
+        heir.publish(version).unwrap();
+        lost.publish(version).unwrap();
+        assert_eq!(here.wait_newer(version - 1, LONG).unwrap(), version);
+    }
+    nodes.start(1);
+    let told = (4..400).find_map(|version| {
+        std::thread::sleep(Duration::from_millis(50));
+        lost.publish(version).err()
+    });
+    assert!(matches!(told, Some(Error::NotAccepted { .. })), "{told:?}");
+    drop(lost);
+    assert_eq!(apart.wait_newer(0, LONG).unwrap(), 3);
+    for object in [&here, &apart] {
+        let mut all = object.read("{ var v = u }").attach().unwrap();
+        all.reattach(3, LONG).unwrap();
+        assert_eq!(all.variable::<i32>("v").unwrap()[4..], [7; 4]);
+    }
+}

@@ -1,0 +1,81 @@
+//! A machine that was apart for longer than its lease comes back, when others have taken its writers' places.
+
+use drepl::{IndexBox, IndexSet, Progression};
+use stillframe_roster::{
+    home::Home,
+    readiness::Readiness,
+    runtime::{Event, Runtime},
+    writer::{Node, Stage, Version, Who, Writer},
+};
+
+fn who(node: u32, process: u32) -> Who {
+    Who { writer: Writer { node: Node(node), process, serial: 0 }, rank: None }
+}
+
+fn range(start: u64, end: u64) -> IndexSet {
+    IndexBox::new([Progression::range(start, end).unwrap()]).unwrap().into()
+}
+
+/// Lets nodes and home hear each other until nothing is new; what was refused.
+fn exchange(home: &mut Home, nodes: &mut [&mut Runtime]) -> Vec<Event> {
+    let mut refused = Vec::new();
+    for _ in 0..6 {
+        nodes.iter().for_each(|node| _ = home.receive(node.report()));
+        for node in &mut *nodes {
+            let Some(decision) = home.decision(node.node()).cloned() else { continue };
+            for event in node.hear(decision) {
+                match event {
+                    Event::Pin { version, .. } => _ = node.hold(version),
+                    Event::Refused { .. } => refused.push(event),
+                    _ => {}
+                }
+            }
+        }
+    }
+    refused
+}
+
+fn writer_of(home: &Home, version: Version) -> Writer {
+    let readiness = home.ledger().readiness(version, &range(4, 8)).unwrap();
+    let Readiness::Ready(shares) = readiness else { panic!("version {version}: {readiness:?}") };
+    shares[0].who.unwrap().writer
+}
+
+fn node(number: u32) -> Runtime {
+    let mut node = Runtime::new(Node(number), 0);
+    node.follow(1);
+    node
+}
+
+#[test]
+fn what_an_heir_published_stays_when_the_lost_writer_comes_back() {
+    let (mut stays, mut apart, mut heir) = (node(0), node(1), node(2));
+    let mut home = Home::new(1, range(0, 8), 0, [0, 1, 2].map(Node));
+    stays.declare(who(0, 0), Stage::member(1, range(0, 4))).unwrap();
+    apart.declare(who(1, 1), Stage::member(1, range(4, 8))).unwrap();
+    stays.publish(who(0, 0).writer, 1).unwrap();
+    apart.publish(who(1, 1).writer, 1).unwrap();
+    exchange(&mut home, &mut [&mut stays, &mut apart, &mut heir]);
+    assert_eq!(home.announced().version, 1);
+
+    home.lose(Node(1));
+    heir.declare(who(2, 2), Stage::member(2, range(4, 8))).unwrap();
+    for version in 2..=3 {
+        stays.publish(who(0, 0).writer, version).unwrap();
+        heir.publish(who(2, 2).writer, version).unwrap();
+        exchange(&mut home, &mut [&mut stays, &mut heir]);
+    }
+    assert_eq!(home.announced().version, 3);
+    assert_eq!(writer_of(&home, 3), who(2, 2).writer);
+
+    // Its program went on publishing meanwhile.
+    let mut back = node(3);
+    back.restore(who(3, 1), vec![Stage::member(1, range(4, 8))]);
+    for version in 1..=3 {
+        back.publish(who(3, 1).writer, version).unwrap();
+    }
+    home.replace(Node(1), Node(3));
+    let refused = exchange(&mut home, &mut [&mut stays, &mut heir, &mut back]);
+    assert!(home.ledger().is_whole(3).unwrap(), "it is complete; {refused:?}");
+    assert_eq!(writer_of(&home, 3), who(2, 2).writer, "whose elements others have read; {refused:?}");
+}
