@@ -12,7 +12,7 @@ BUILD := cargo build --release $$(scripts/setup.sh export-features) && \
 POINTS := cargo test --features stillframe/points,still/points
 LOOM := RUSTFLAGS="--cfg loom" CARGO_TARGET_DIR=target/loom
 
-.PHONY: help build install uninstall install-test wheel demo demo-objects demo-nodes test check suites rust c header cxx fortran mpi nodes pairs tcasm
+.PHONY: help build install uninstall install-test wheel demo demo-objects demo-nodes test check suites rust c header cxx fortran mpi nodes nodes-kills pairs tcasm
 .PHONY: crash planted arenas miri sanitize checkpoint model python formats kernels readme quick rivals bench objects-bench abacus-bench drepl-bench etcd-bench link-bench nodes-bench roster-bench tcasm-bench analysis-bench checkpoint-bench languages soak clean
 
 help: ## list these commands
@@ -99,6 +99,12 @@ mpi: ## the heat equation over MPI, in all languages, with messages and as an ob
 	$(MAKE) -C examples/heat
 	$(MAKE) -C examples/objects
 	$(PYTHON) -m pytest -q tests/mpi
+
+# In target/debug, as all that is built with named points.
+nodes-kills: ## ranks, runtimes and etcd over nodes, killed at every named point and at random: ARGS="--kills 1000" takes an hour
+	scripts/setup.sh nodes
+	cargo build --features stillframe-node/points,still/points,stillframe-nodes-rank/points
+	python3 tests/nodes/kills.py $(ARGS)
 
 nodes: ## objects over nodes made of this machine: killed, cut off, parted, with delay and loss
 	scripts/setup.sh test nodes
@@ -254,6 +260,7 @@ soak: ## each simulator for an hour; the crash, checkpoint and tracker tests at 
 		--test simulator -- --nocapture
 	STILLFRAME_TEST_KILLS=1000 CARGO_TARGET_DIR=target/points cargo test --release -p stillframe --features points --test kill
 	STILLFRAME_TEST_KILLS=1000 CARGO_TARGET_DIR=target/points cargo test --release -p still --features points --test checkpoint
+	$(MAKE) nodes-kills ARGS="--kills 1000"
 	STILLFRAME_TEST_VERSIONS=3000 cargo test --release -p stillframe --test trackers --test parts
 	STILLFRAME_TEST_HISTORIES=10000 cargo test --release -p stillframe --test histories
 

@@ -109,8 +109,8 @@ class Runtimes:
         self._nodes[0].run([self.still, "node", "certificate", job, where], cwd="/")
         return where
 
-    def begin(self, index, certificate=None, more=()):
-        """Starts a runtime, and does not wait for it: its process."""
+    def begin(self, index, certificate=None, more=(), env=None):
+        """Starts a runtime, with more in its environment, and does not wait for it: its process."""
         node = self._nodes[index]
         words = [self.still, "node", "run", "--certificate", certificate or self.certificate, "--json"]
         words += ["--listen", f"{node.address}:{PORT}", "--name", node.name, "--lease", str(self._lease_seconds)]
@@ -118,7 +118,7 @@ class Runtimes:
             words += ["--names", self.names]
         with self.log(index).open("a") as log:
             how = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": log, "text": True}
-            return node.popen([*words, *more], cwd="/", **how)
+            return node.popen([*words, *more], env=env, cwd="/", **how)
 
     def log(self, index):
         """The file with what the runtime of a node complained about."""

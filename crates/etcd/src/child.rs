@@ -19,6 +19,7 @@ use std::sync::mpsc::{Sender, channel};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 use stillframe_kernel::dependent::dies_with_thread;
+use stillframe_kernel::points;
 use stillframe_kernel::thread::Thread;
 
 /// Where directories of data in memory lie, and how their names begin.
@@ -114,6 +115,7 @@ impl ChildOptions {
             other => other,
         })?;
         let child = Child { endpoint: self.endpoint(port), process, directory };
+        points::hit("etcd.spawned");
         self.wait_for(&child, &name, begin)?;
         Ok(child)
     }

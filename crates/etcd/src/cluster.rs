@@ -17,7 +17,7 @@ use crate::{Etcd, counter};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
-use stillframe_kernel::boot_ns;
+use stillframe_kernel::{boot_ns, points};
 use stillframe_object::Description;
 use stillframe_roster::writer::{Node, Revision};
 use tokio::sync::oneshot;
@@ -228,10 +228,12 @@ fn enter(shared: &Arc<Shared>, info: NodeInfo, seconds: i64) -> Result<Cluster> 
         let Shared { client, keys, .. } = &*inner;
         let (epoch, _) = epoch::ensure(client, keys, 0).await?;
         let granted = grant(&inner, seconds).await?;
+        points::hit("join.granted");
         loop {
             let node = counter::next(client, keys).await?;
             // A number that is in use although the counter is below it: of a node from before etcd lost its data.
             if let Ok(created) = put_node(&inner, node, &info, granted.lease).await? {
+                points::hit("join.put");
                 return Ok(Arc::new(Member::new(node, info, granted, epoch, created)));
             }
         }
@@ -346,6 +348,7 @@ async fn reenter(shared: &Shared, member: &Member) -> Result<()> {
         (mirror.floor(), mirror.nodes())
     };
     let epoch = epoch::raise(client, keys, floor).await?;
+    points::hit("reenter.raised");
     let highest = nodes.into_iter().map(|(node, _)| node).chain([member.node]).max().unwrap_or(member.node);
     counter::raise(client, keys, highest).await?;
     if epoch.id == old.id && standing == Standing::Joined {
@@ -354,6 +357,7 @@ async fn reenter(shared: &Shared, member: &Member) -> Result<()> {
     let granted = grant(shared, seconds).await?;
     match put_node(shared, member.node, &member.info, granted.lease).await? {
         Ok(created) => {
+            points::hit("reenter.put");
             member.reenter(granted, epoch, created);
             Ok(())
         }

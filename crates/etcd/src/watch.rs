@@ -213,11 +213,21 @@ impl Watcher {
         let parts =
             [(Part::Nodes, self.keys.nodes()), (Part::Homes, self.keys.homes()), (Part::Objects, self.keys.objects())];
         for (part, range) in parts {
-            let mut pages = Pages::new(range, revision as i64, false);
+            let (mut pages, mut nodes) = (Pages::new(range, revision as i64, false), Vec::new());
             while let Some(page) = pages.next(&self.client).await? {
-                for kv in page {
-                    self.put(revision, &kv).await;
+                match part {
+                    Part::Nodes => nodes.extend(page),
+                    Part::Homes | Part::Objects => {
+                        for kv in page {
+                            self.put(revision, &kv).await;
+                        }
+                    }
                 }
+            }
+            // As they joined, which is not the order of their keys: of two nodes of a machine the later one is there.
+            nodes.sort_by_key(|kv| kv.create_revision);
+            for kv in nodes {
+                self.put(revision, &kv).await;
             }
             let events = self.watch.mirror().end(part);
             self.tell(revision, events).await;

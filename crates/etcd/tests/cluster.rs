@@ -257,3 +257,25 @@ fn info(cluster: &Cluster, node: stillframe_roster::writer::Node) -> stillframe_
 fn an_object_has_one_shard() {
     assert_eq!(shard_of(described("", 1).id), shard_of(described("other", 1).id));
 }
+
+/// A machine that comes again and again has numbers of one and of two digits, whose keys are not in their order.
+#[test]
+fn of_nodes_that_are_there_those_are_told_first_that_joined_first() {
+    let _watchdog = watchdog(120);
+    let child = start();
+    let all: Vec<(Etcd, Cluster)> = (0..12)
+        .map(|_| {
+            let etcd = open(&child);
+            let cluster = join(&etcd, "one");
+            (etcd, cluster)
+        })
+        .collect();
+    let last = &all[11].1;
+    let is_last = |event: &Event| matches!(event, Event::NodeJoined { node, .. } if *node == last.node());
+    let told = told_until(last, is_last);
+    let joined = told.iter().filter_map(|told| match &told.event {
+        Event::NodeJoined { node, .. } => Some(*node),
+        _ => None,
+    });
+    assert_eq!(joined.collect::<Vec<_>>(), all.iter().map(|(_, cluster)| cluster.node()).collect::<Vec<_>>());
+}

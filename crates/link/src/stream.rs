@@ -9,6 +9,7 @@ use rustls::crypto::cipher::OutboundChunks;
 use std::io::IoSlice;
 use std::os::fd::AsFd;
 use std::sync::Arc;
+use stillframe_kernel::points;
 use stillframe_kernel::socket::{Ready, read_at};
 
 /// Records that are sealed before they are sent together: with 16 the processors worked a tenth longer for the same bytes.
@@ -88,6 +89,7 @@ impl Outgoing {
             if self.sealed.len() >= BATCH_RECORDS {
                 self.flush(deadline)?;
                 if !left.is_empty() {
+                    points::hit("link.sends");
                     self.socket.check(Ready::Writable, deadline)?;
                 }
             }
@@ -244,6 +246,7 @@ impl Incoming {
             self.take(some);
             count += some;
             if count < into.len() {
+                points::hit("link.receives");
                 self.socket.check(Ready::Readable, deadline)?;
             }
         }

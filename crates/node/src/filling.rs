@@ -8,6 +8,7 @@ use drepl::transfer::{Axis, Move, Side, Transfer};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Mutex, MutexGuard, PoisonError, TryLockError};
 use stillframe::{LoanBytes, Snapshot, View};
+use stillframe_kernel::points;
 use stillframe_roster::writer::{Version, Writer};
 use stillframe_wire::data::SourceShare;
 
@@ -90,6 +91,7 @@ impl Filling {
                 executor.run(&part, piece, loan).map_err(|error| error.to_string())?;
             }
         }
+        points::hit("fill.piece");
         *came = end;
         if end == share.bytes {
             missing.remove(&share.writer);

@@ -5,6 +5,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 use stillframe_etcd::{Child, ChildOptions};
+use stillframe_kernel::points;
 
 /// How often it is looked whether it runs, and how long to wait before it is started once more.
 const LOOK: Duration = Duration::from_millis(200);
@@ -47,8 +48,10 @@ impl Shared {
             if !state.has_ended && !state.child.as_ref().is_some_and(Child::is_running) {
                 state.child = None;
                 drop(state);
+                points::hit("keeper.ended");
                 // Where it cannot be started now, perhaps it can be in a moment.
                 let started = self.options.clone().start().ok();
+                points::hit("keeper.again");
                 state = self.state();
                 state.child = started;
             }

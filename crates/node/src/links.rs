@@ -13,6 +13,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 use std::thread;
 use std::time::Duration;
+use stillframe_kernel::points;
 use stillframe_link::{Connection, Cut, Frame, Identity, Listener, Options, Receiver, Sender, Source};
 use stillframe_roster::writer::Node;
 use stillframe_wire::data::FragmentText;
@@ -317,6 +318,7 @@ impl Links {
         if !self.has_ended() {
             let (sender, mut receiver) = connection.split();
             if let Some(from) = self.greeted(&sender, &mut receiver) {
+                points::hit("link.greeted");
                 // What was on its way on the one before may be lost, and only this side knows what it still waits for.
                 if let Some(runtime) = self.runtime() {
                     runtime.connected(from);

@@ -12,7 +12,7 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::time::{Duration, Instant};
 use stillframe_etcd::Tls;
 use stillframe_fabric::Libfabric;
-use stillframe_kernel::priority;
+use stillframe_kernel::{points, priority};
 use stillframe_link::{Means, identity};
 use stillframe_node::{Service, ServiceOptions};
 use stillframe_object::Objects;
@@ -251,7 +251,9 @@ fn run(args: Run) -> Result<(), Box<dyn std::error::Error>> {
             Err(RecvTimeoutError::Timeout) if !service.is_lost() => {}
             Err(RecvTimeoutError::Timeout) => {
                 eprintln!("still node: others have not heard of this node for {} s: it joins anew", args.lease);
+                points::hit("node.lost");
                 drop(service);
+                points::hit("node.ended");
                 match start_again(&options, &signals) {
                     Some(started) => service = started,
                     None => return Ok(()),

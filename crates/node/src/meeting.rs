@@ -10,6 +10,7 @@ use std::io::{ErrorKind, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
+use stillframe_kernel::points;
 
 /// The file, in the directory of the job's certificate.
 const FILE: &str = "names.json";
@@ -72,7 +73,10 @@ impl Meeting {
                     return Err(self.wrong(why));
                 }
                 Some(_) => std::thread::sleep(LOOK),
-                None if self.write(None, true)? => return Ok(Keeper::Own(None)),
+                None if self.write(None, true)? => {
+                    points::hit("meeting.first");
+                    return Ok(Keeper::Own(None));
+                }
                 None => {}
             }
         }

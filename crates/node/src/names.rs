@@ -5,10 +5,11 @@ use crate::error::Result;
 use crate::links::Links;
 use crate::network::Network;
 use crate::runtime::Runtime;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 use stillframe_etcd::{Etcd, EtcdNames, Event, NodeInfo, Shard, Standing, shard_of};
+use stillframe_kernel::points;
 use stillframe_object::{Description, Names, Objects};
 use stillframe_roster::writer::{Node, Revision};
 use stillframe_wire::ObjectId;
@@ -22,13 +23,35 @@ pub struct EtcdCluster {
     cluster: stillframe_etcd::Cluster,
     names: Arc<EtcdNames>,
     links: OnceLock<Arc<Links>>,
-    /// The number that each machine's runtime had last, by the machine's name.
-    known: Mutex<BTreeMap<String, Node>>,
+    known: Mutex<Machines>,
+}
+
+/// Which node each machine is.
+#[derive(Debug, Default)]
+struct Machines {
+    /// The number that its runtime had last, by the machine's name.
+    last: BTreeMap<String, Node>,
+    /// Numbers that machines had before.
+    former: BTreeSet<Node>,
+}
+
+impl Machines {
+    /// A machine has this number from now on; the one before, if it had another.
+    fn join(&mut self, name: &str, node: Node) -> Option<Node> {
+        // Where etcd lost its count, a number may be given once more.
+        self.former.remove(&node);
+        let former = self.last.insert(name.into(), node).filter(|former| *former != node)?;
+        self.former.insert(former);
+        Some(former)
+    }
 }
 
 impl Cluster for EtcdCluster {
     fn nodes(&self) -> Vec<Node> {
-        self.cluster.nodes().into_iter().map(|(node, _)| node).collect()
+        // A runtime that was started again reports for the one before, which etcd may not even know as lost if its data are.
+        let known = self.known();
+        let nodes = self.cluster.nodes().into_iter().map(|(node, _)| node);
+        nodes.filter(|node| !known.former.contains(node)).collect()
     }
 
     fn host(&self, node: Node) -> String {
@@ -95,7 +118,7 @@ impl EtcdCluster {
         Ok(self.cluster.leave()?)
     }
 
-    fn known(&self) -> MutexGuard<'_, BTreeMap<String, Node>> {
+    fn known(&self) -> MutexGuard<'_, Machines> {
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -105,6 +128,8 @@ impl EtcdCluster {
         while !has_ended() {
             match self.cluster.next(LOOK) {
                 Some(told) => self.tell(told.event, runtime, links, objects),
+                // etcd may have been lost once more while this node was put there again, which then did not succeed, or was forgotten.
+                None if self.cluster.standing() == Standing::Forgotten => self.rebuild(runtime, objects),
                 None => self.claim(runtime),
             }
         }
@@ -115,7 +140,7 @@ impl EtcdCluster {
             Event::NodeJoined { node, info } => self.join(node, &info, runtime, links),
             Event::NodeLost { node } => {
                 links.remove(node);
-                let is_replaced = !self.known().values().any(|known| *known == node);
+                let is_replaced = self.known().former.remove(&node);
                 if !is_replaced {
                     runtime.lost(node);
                 }
@@ -135,7 +160,7 @@ impl EtcdCluster {
     }
 
     fn join(&self, node: Node, info: &NodeInfo, runtime: &Runtime, links: &Arc<Links>) {
-        let former = self.known().insert(info.name.clone(), node).filter(|former| *former != node);
+        let former = self.known().join(&info.name, node);
         if let Some(former) = former {
             runtime.replaced(former, node);
             links.remove(former);
@@ -149,11 +174,13 @@ impl EtcdCluster {
     fn claim(&self, runtime: &Runtime) {
         let free: Vec<Shard> = Shard::all().filter(|shard| self.cluster.home(*shard).is_none()).collect();
         if !free.is_empty() && self.cluster.claim(&free).is_ok() {
+            points::hit("home.claimed");
             runtime.changed_homes();
         }
     }
 
     fn rebuild(&self, runtime: &Runtime, objects: &Objects) {
+        points::hit("names.lost");
         let names = objects.list().unwrap_or_default();
         let described = names.into_iter().filter_map(|name| {
             let description = objects.names().get(&name).ok().flatten()?;
@@ -162,6 +189,26 @@ impl EtcdCluster {
         let all: Vec<(String, Description)> = described.collect();
         // Where that does not succeed now, etcd says again that it has lost its names.
         let _ = self.cluster.rebuild(&all);
+        points::hit("names.rebuilt");
         self.claim(runtime);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_machine_is_one_node_whatever_numbers_it_had() {
+        let mut machines = Machines::default();
+        assert_eq!(machines.join("a", Node(1)), None);
+        assert_eq!(machines.join("b", Node(2)), None);
+        assert_eq!(machines.join("a", Node(1)), None, "it is told twice");
+        assert_eq!(machines.join("a", Node(5)), Some(Node(1)));
+        assert_eq!(machines.join("a", Node(7)), Some(Node(5)));
+        // Before etcd gives up what it lost, all are there.
+        assert_eq!(machines.former, BTreeSet::from([Node(1), Node(5)]));
+        assert_eq!(machines.join("c", Node(1)), None, "etcd has lost its count");
+        assert_eq!(machines.former, BTreeSet::from([Node(5)]));
     }
 }

@@ -9,6 +9,7 @@ use crate::surroundings::{OwnJob, Surroundings};
 use drepl::Fragment;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
+use stillframe_kernel::points;
 use stillframe_object::bindings as bindings_of;
 use stillframe_object::relay::Receiver;
 use stillframe_object::runtime::Reply;
@@ -92,6 +93,7 @@ impl Readers {
         let (view, _) = known.relay.fragment(&text, bindings)?;
         let charge = around.memory.charge(VERSIONS * view.fragment.size_bytes())?;
         let receiver = known.relay.receive(&text, bindings)?;
+        points::hit("read.begun");
         let layout = FragmentText { text, bindings: bindings_of(bindings) };
         let region = receiver.name().to_owned();
         let is_full = is_full(receiver.fragment());
@@ -276,6 +278,7 @@ impl Readers {
             };
             around.send(node, Message::Subscribe(Box::new(subscribe)));
         }
+        points::hit("fill.asked");
         self.fill_own(known, number, around)
     }
 
@@ -315,7 +318,9 @@ impl Readers {
         let version = filling.version;
         let Some((loan, published_ns)) = filling.finish() else { return Ok(()) };
         let of = filling.writers.clone();
+        points::hit("fill.filled");
         one.receiver.publish(version, published_ns, loan)?;
+        points::hit("fill.published");
         one.newest_of = of;
         place.end(known, number);
         match one.asked == Some(version) {

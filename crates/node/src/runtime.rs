@@ -23,6 +23,7 @@ use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 use stillframe_kernel::exits::Exits;
 use stillframe_kernel::lock::{self, Kind};
+use stillframe_kernel::points;
 use stillframe_object::runtime::{LOCK, Reply, Request, SOCKET};
 use stillframe_object::{Description, Objects};
 use stillframe_roster::writer::{Node, Version};
@@ -256,6 +257,7 @@ impl Inner {
             let bits = self.objects.hints().take(Duration::MAX);
             let is_soon = begin.elapsed() < SOON;
             if !bits.is_empty() {
+                points::hit("hint.taken");
                 for some in bits.chunks(TOGETHER) {
                     self.change(|desk| desk.look_at(some));
                 }
@@ -328,14 +330,18 @@ impl Inner {
 
     fn create(&self, name: &str, description: &Description) -> stillframe_object::Result<Description> {
         let there = self.cluster.names().put(name, description)?;
+        points::hit("name.put");
         self.desk().note_created(name, &there)?;
+        points::hit("name.noted");
         Ok(there)
     }
 
     /// Who asks has locked the object's board, for which the desk may be waiting: what is to be done here is done when it is told that
     /// the name is gone.
     fn remove(&self, name: &str, id: NonZeroU64) -> stillframe_object::Result<bool> {
-        self.cluster.names().remove(name, id)
+        let is_removed = self.cluster.names().remove(name, id)?;
+        points::hit("name.removed");
+        Ok(is_removed)
     }
 
     fn move_bytes(&self, todo: &Receiver<Vec<OwnJob>>) {

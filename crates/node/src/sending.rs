@@ -9,6 +9,7 @@ use std::io;
 use std::ops::Range;
 use std::sync::Arc;
 use stillframe::{Snapshot, View};
+use stillframe_kernel::points;
 use stillframe_roster::readiness::Cause;
 use stillframe_roster::writer::{Version, Who, Writer};
 use stillframe_wire::Message;
@@ -189,6 +190,7 @@ impl Transmission for Job {
         if is_new {
             let shares = cargo.iter().map(|one| one.share.clone()).collect();
             to.send(Message::Sources(Sources { subscription, epoch: version, shares }), &[])?;
+            points::hit("send.told");
         }
         let published_ns = snapshots.iter().map(Snapshot::published_ns).max().unwrap_or(0);
         let mut sending = Sending { to, subscription, version, buffer: Vec::new(), window: Vec::new() };
@@ -204,6 +206,7 @@ impl Transmission for Job {
                 }
             }
         }
+        points::hit("send.pieces");
         sending.to.send(Message::Sent(Sent { subscription, version, published_ns }), &[])
     }
 }

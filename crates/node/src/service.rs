@@ -15,6 +15,7 @@ use std::thread::{self, JoinHandle};
 use std::time::Duration;
 use stillframe_etcd::{Child, Etcd, JoinOptions, NodeInfo, Tls};
 use stillframe_kernel::disk::capacity_bytes;
+use stillframe_kernel::points;
 use stillframe_link::identity::{AUTHORITY, CERTIFICATE, KEY};
 use stillframe_link::{Connection, Identity, Listener, Means, Options};
 use stillframe_object::Objects;
@@ -123,7 +124,9 @@ impl Service {
         let joining = JoinOptions::new(&options.name, address.to_string()).lease(options.lease).former(former);
         let joined = stillframe_etcd::Cluster::join(&etcd, joining).map_err(|error| names.explain(error))?;
         let node = joined.node();
+        points::hit("node.joined");
         fs::write(&kept, node.0.to_string()).map_err(Error::io("write", &kept))?;
+        points::hit("node.noted");
         let cluster = Arc::new(EtcdCluster::new(&etcd, joined));
         let hello = Hello {
             protocols: Protocols::OWN,
@@ -138,6 +141,7 @@ impl Service {
         let runtime = Runtime::start_locked(node, objects.clone(), cluster.clone(), links.clone(), memory_bytes, lock)?;
         let runtime = Arc::new(runtime);
         links.serve(listener, &runtime)?;
+        points::hit("node.listens");
         let has_ended = Arc::new(AtomicBool::new(false));
         let follower = {
             let (runtime, links, cluster, has_ended) =
@@ -231,6 +235,7 @@ fn find_names(options: &ServiceOptions, identity: &Identity) -> Result<Names> {
     let child = Child::options().address(options.advertise.unwrap_or(options.listen.ip())).tls(tls.clone());
     let started = Keeper::start(child, before.as_deref().and_then(port_of));
     let told = started.and_then(|keeper| {
+        points::hit("keeper.begun");
         meeting.tell(keeper.address())?;
         Ok(keeper)
     });

@@ -6,6 +6,7 @@ use crate::sending::{self, Cargo, Job, Subscription};
 use crate::surroundings::Surroundings;
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use stillframe_kernel::points;
 use stillframe_object::Cause;
 use stillframe_roster::writer::{Node, Record, Who, Writer};
 use stillframe_wire::Message;
@@ -75,6 +76,7 @@ impl Subscriptions {
             };
             match known.hold_all(cargo.iter().map(Cargo::writer), version)? {
                 Ok(snapshots) => {
+                    points::hit("send.held");
                     let is_new = !std::mem::replace(&mut subscription.is_told, true);
                     let older = match subscription.has {
                         // Without it all is sent.

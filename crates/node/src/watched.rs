@@ -11,6 +11,7 @@ use crate::subscriptions::Subscriptions;
 use crate::surroundings::Surroundings;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
+use stillframe_kernel::points;
 use stillframe_object::relay::{LocalFragment, Remote, RemoteFragment};
 use stillframe_object::{Object, Part, Writer as Named, bindings as bindings_of};
 use stillframe_roster::message::{Decision, Report};
@@ -189,6 +190,7 @@ impl Watched {
     /// Tells writers of this node whether their fragments count. Where that does not succeed now, it is tried again.
     fn tell_writers(&mut self) -> Result<()> {
         while let Some((number, verdict)) = self.verdicts.first_key_value() {
+            points::hit("verdict.heard");
             self.known.relay.decide(*number, verdict.clone())?;
             self.verdicts.pop_first();
         }
@@ -218,9 +220,13 @@ impl Watched {
                     }
                     Outgoing::Decision(decision) => {
                         let decision = ObjectDecision { object: self.known.id, decision };
+                        points::hit("decision.made");
                         around.send(node, Message::Decisions(vec![decision]));
                     }
-                    Outgoing::Roster { revision, news } => around.send(node, news.message(self.known.id, revision)),
+                    Outgoing::Roster { revision, news } => {
+                        around.send(node, news.message(self.known.id, revision));
+                        points::hit("roster.sent");
+                    }
                 }
             }
             if !is_new {
@@ -244,10 +250,12 @@ impl Watched {
             let nodes = around.cluster.nodes();
             self.home =
                 Some(Home::new(revision, self.known.relay.shape()?, self.known.relay.initial(), nodes.iter().copied()));
+            points::hit("home.begun");
             let own = around.node;
             for other in nodes.into_iter().filter(|other| *other != own) {
                 around.send(other, self.ask(revision));
             }
+            points::hit("home.asked");
         }
         Ok(())
     }
@@ -268,6 +276,7 @@ impl Watched {
                     around.send(home, Message::Layouts(Layouts { object, name, layouts }));
                 }
                 around.send(home, self.message_of(news));
+                points::hit("report.sent");
             }
         }
         true
@@ -311,7 +320,10 @@ impl Watched {
                     self.unpinned.retain(|(unpinned, _)| *unpinned != version);
                     Ok(())
                 }
-                Event::Complete(version) => self.known.relay.complete(version).map_err(Into::into),
+                Event::Complete(version) => {
+                    points::hit("complete.heard");
+                    self.known.relay.complete(version).map_err(Into::into)
+                }
                 // What cannot be had any more, readers learn when they want it.
                 Event::Unpinned { .. } => Ok(()),
                 Event::Refused { writer, refusal, .. } => {
@@ -344,6 +356,7 @@ impl Watched {
                 }
             }
         }
+        points::hit("pin.held");
         if self.known.protocol.hold(version).is_none() {
             self.known.pins.insert(version, held);
         }
@@ -385,8 +398,10 @@ impl Watched {
                 writers: one.expected,
             })
             .collect();
+        points::hit("roster.heard");
         self.known.relay.tell(&remote)?;
         self.is_untold = false;
+        points::hit("roster.told");
         self.known.relay.complete(self.known.protocol.announced().version)?;
         Ok(())
     }
@@ -444,6 +459,7 @@ impl Watched {
         self.find_home(around)?;
         if let Some(home) = self.home.as_mut().filter(|_| report.node == from) {
             home.receive(report);
+            points::hit("report.taken");
         }
         self.settle(around)
     }
@@ -457,6 +473,7 @@ impl Watched {
             let revision = home.revision();
             around.send(from, self.ask(revision));
         }
+        points::hit("change.taken");
         self.settle(around)
     }
 

@@ -23,6 +23,9 @@ const WAIT: Duration = Duration::from_secs(10);
 /// That a fragment of another node was detached, or a version is complete, may not be known here yet for so long.
 const NEWS: Duration = Duration::from_millis(500);
 
+/// So long it is waited whether the versions that a writer published before it died become complete, where another node decides that.
+const SETTLES: Duration = Duration::from_secs(1);
+
 /// Smaller fragments are copied by the thread that publishes: a process may have thousands of them.
 const THREADS_BYTES: u64 = 4 << 20;
 
@@ -209,12 +212,17 @@ impl WriteOptions {
         }
         let number = board.next_number()?;
         let mut leaving = Vec::new();
+        // Which versions of those who are gone become complete is decided on another node, perhaps just now.
+        let is_shared = members.list.values().any(Member::is_remote);
         for (other, member) in &mut members.list {
             if !member.is_of(from) || !meets(elements, &member.elements) {
                 continue;
             }
             let standing = standings.get(other).cloned().unwrap_or_default();
-            if !standing.is_alive {
+            let may_complete = self.version.is_none() && standing.newest > Some(newest) && deadline.waited() < SETTLES;
+            if !standing.is_alive && is_shared && may_complete && !deadline.left().is_zero() {
+                return Ok(Attempt::Taken(None, seen));
+            } else if !standing.is_alive {
                 leaving.push(Entry::Leave { number: *other, from });
             } else if deadline.left().is_zero()
                 || stays(member, &standing, from) && (!member.is_remote() || deadline.waited() > NEWS)
