@@ -164,7 +164,11 @@ fn a_version_that_comes_slowly_holds_up_no_other_object() {
         read[at].reattach(1, LONG).unwrap();
     }
     nodes.set_fault(1, 0, Fault { reading: Duration::from_secs(6), ..Fault::default() });
-    far.iter_mut().for_each(|one| _ = one.publish(2).unwrap());
+    for one in &mut far {
+        // What has not changed would not be sent.
+        one.variable_mut::<i32>("v").unwrap().fill(2);
+        one.publish(2).unwrap();
+    }
     let slow_is_there = AtomicBool::new(false);
     let mut fast = read.pop().unwrap();
     let mut slow = read.pop().unwrap();
