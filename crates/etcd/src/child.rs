@@ -142,6 +142,8 @@ impl ChildOptions {
             // What is not committed is copied for each transaction, and to commit costs nothing in memory.
             .args(["--backend-batch-limit", "100"])
             .args(["--snapshot-count", "10000", "--max-snapshots", "1", "--max-wals", "1"])
+            // It has nobody to wait for before it elects itself.
+            .args(["--heartbeat-interval", "20", "--election-timeout", "200"])
             .args(["--logger", "zap", "--log-level", "warn", "--log-outputs", "stderr"]);
         if let Some(tls) = &self.tls {
             command.arg("--client-cert-auth");

@@ -28,7 +28,7 @@ const ATTEMPT: Duration = Duration::from_secs(2);
 
 /// How long to wait before all addresses are tried once more; doubled each time.
 const PAUSE_MIN: Duration = Duration::from_millis(10);
-const PAUSE_MAX: Duration = Duration::from_millis(200);
+const PAUSE_MAX: Duration = Duration::from_millis(100);
 
 /// Something that etcd can be asked.
 struct Call {

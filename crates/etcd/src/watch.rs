@@ -24,7 +24,7 @@ use tokio::time::{Instant, sleep, sleep_until, timeout};
 
 /// How long to wait before etcd is asked again after a failure; doubled each time. A call has tried all addresses by then.
 const PAUSE_MIN: Duration = Duration::from_millis(20);
-const PAUSE_MAX: Duration = Duration::from_millis(500);
+const PAUSE_MAX: Duration = Duration::from_millis(200);
 
 /// Who is told of changes.
 pub(crate) struct Subscriber {

@@ -8,7 +8,7 @@ use stillframe_etcd::{Child, ChildOptions};
 use stillframe_kernel::points;
 
 /// How often it is looked whether it runs, and how long to wait before it is started once more.
-const LOOK: Duration = Duration::from_millis(200);
+const LOOK: Duration = Duration::from_millis(50);
 
 /// How long an etcd that ends with its runtime may keep the port that the next one is to have.
 const PORT_LIMIT: Duration = Duration::from_secs(5);
