@@ -41,6 +41,14 @@ kinds! {
     CREDIT = 37, "More bytes may be sent.";
     TAKEN = 38, "The receiver has a version.";
     LOST = 39, "A version cannot be had.";
+    GROUP_FOLLOW = 48, "Asks a node to tell of its ranks of a group.";
+    GROUP_LEAVE = 49, "Asks to be told of them no more.";
+    GROUP_RANKS = 50, "What a node says of its ranks of a group, whole.";
+    GROUP_GET = 51, "Asks for a version of ranks.";
+    GROUP_RANK = 52, "What a version of a rank consists of.";
+    GROUP_PIECE = 53, "Bytes of it: the frame's bulk.";
+    GROUP_SENT = 54, "All of a rank's version was sent.";
+    GROUP_LOST = 55, "A version of a rank cannot be had.";
 }
 
 impl Kind {
@@ -51,7 +59,7 @@ impl Kind {
 
     /// Whether bulk follows the body. That of other kinds has no meaning.
     pub fn has_bulk(self) -> bool {
-        self == Self::PIECE
+        self == Self::PIECE || self == Self::GROUP_PIECE
     }
 }
 

@@ -4,6 +4,7 @@ use crate::{
     bounds::BODY_BYTES_MAX,
     data::{Credit, Lost, Piece, Sent, Sources, Subscribe, Taken, Unsubscribe},
     fault::Fault,
+    group::{GroupGet, GroupLost, GroupName, GroupPiece, GroupRank, GroupRanks, GroupSent},
     hello::{Hello, Refuse},
     kind::Kind,
     liveness::Bye,
@@ -106,4 +107,20 @@ messages! {
     Taken(Taken) = TAKEN;
     /// A version cannot be had.
     Lost(Lost) = LOST;
+    /// Asks a node to tell of its ranks of a group from now on.
+    GroupFollow(GroupName) = GROUP_FOLLOW;
+    /// Asks to be told of them no more.
+    GroupLeave(GroupName) = GROUP_LEAVE;
+    /// What a node says of its ranks of a group, whole.
+    GroupRanks(GroupRanks) = GROUP_RANKS;
+    /// Asks for a version of ranks.
+    GroupGet(GroupGet) = GROUP_GET;
+    /// What a version of a rank consists of.
+    GroupRank(GroupRank) = GROUP_RANK;
+    /// Bytes of it: the frame's bulk.
+    GroupPiece(GroupPiece) = GROUP_PIECE;
+    /// All of a rank's version was sent.
+    GroupSent(GroupSent) = GROUP_SENT;
+    /// A version of a rank cannot be had.
+    GroupLost(GroupLost) = GROUP_LOST;
 }
