@@ -2,7 +2,8 @@
 //!
 //! A runtime (`still node`) speaks for this node to those of others. While it runs it holds a lock on `.objects/runtime.lock`
 //! and listens at `.objects/runtime`. A request and a reply are a line of JSON each. A fragment to read has a connection of
-//! its own: when that ends, the fragment is not filled any more.
+//! its own: when that ends, the fragment is not filled any more. So has a group whose ranks on other nodes somebody wants; the crate
+//! `stillframe` asks for those.
 
 use crate::description::Description;
 use crate::directory::Directory;
@@ -59,6 +60,11 @@ pub enum Request {
     Version(u64),
     /// Say which nodes there are.
     Nodes,
+    /// Bring the ranks that other nodes have of a group of regions, for as long as this connection is open.
+    Group {
+        /// Its name.
+        name: String,
+    },
 }
 
 /// A node, as the runtime of this one knows it.
@@ -104,6 +110,13 @@ pub enum Reply {
         /// Which.
         version: u64,
         /// Whose elements.
+        why: String,
+    },
+    /// How it stands with a group. It is said again when it changes.
+    Ranks {
+        /// Whether all ranks have a version in common on this node.
+        is_here: bool,
+        /// What is waited for, or which nodes with ranks are lost; empty if there is nothing to say.
         why: String,
     },
     /// It cannot be done.

@@ -20,6 +20,8 @@ pub struct ObserverOptions {
     pub(crate) arena: Option<Arena>,
     /// Whether it is the group that was set aside in that arena.
     pub(crate) is_former: bool,
+    /// Whether only ranks of this node are looked for.
+    pub(crate) is_here: bool,
     pub(crate) polite: Option<Polite>,
     /// How fast it goes on, once it is polite.
     pub(crate) pace: Option<Arc<Pace>>,
