@@ -4,6 +4,7 @@ use crate::cluster::Cluster;
 use crate::desk::{Desk, Todo};
 use crate::error::{Error, Result};
 use crate::filling::Filling;
+use crate::groups::Groups;
 use crate::network::{Incoming, Network};
 use crate::socket::{self, Clients};
 use crate::surroundings::{OwnJob, Surroundings};
@@ -56,6 +57,7 @@ struct Inner {
     objects: Objects,
     cluster: Arc<dyn Cluster>,
     clients: Clients,
+    groups: Groups,
     network: Arc<dyn Network>,
     movers: Mutex<Option<Sender<Vec<OwnJob>>>>,
     executor: Executor,
@@ -98,11 +100,18 @@ impl Runtime {
         let exits = Arc::new(Exits::new()?);
         let mut desk = Desk::new(node, objects.clone(), cluster.clone(), network.clone(), exits.clone());
         desk.begin()?;
+        let clients = Clients::default();
+        let tell = {
+            let clients = clients.clone();
+            Arc::new(move |client, reply: &Reply| clients.reply(client, reply))
+        };
+        let groups = Groups::new(node, objects.dir(), cluster.clone(), network.clone(), tell);
         let inner = Arc::new(Inner {
             desk: Mutex::new(desk),
             objects,
             cluster,
-            clients: Clients::default(),
+            clients,
+            groups,
             network,
             movers: Mutex::new(Some(movers)),
             executor: Executor::new(0),
@@ -141,16 +150,19 @@ impl Runtime {
     /// There is a new connection to a node.
     pub fn connected(&self, node: Node) {
         self.inner.change(|desk| desk.for_all(|one, around| one.reconnect(node, around)));
+        self.inner.groups.connected(node);
     }
 
     /// The runtime of a machine was started again: it is another node now.
     pub fn replaced(&self, former: Node, node: Node) {
         self.inner.change(|desk| desk.for_all(|one, around| one.replace(former, node, around)));
+        self.inner.groups.lose(former, true);
     }
 
     /// A node does not live any more.
     pub fn lost(&self, node: Node) {
         self.inner.change(|desk| desk.for_all(|one, around| one.lose(node, around)));
+        self.inner.groups.lose(node, false);
     }
 
     /// Other nodes are homes of some objects.
@@ -173,6 +185,7 @@ impl Drop for Runtime {
         self.inner.has_ended.store(true, Ordering::SeqCst);
         self.inner.objects.hints().wake();
         self.inner.exits.wake();
+        self.inner.groups.end();
         self.inner.clients.close();
         *self.inner.movers.lock().unwrap_or_else(PoisonError::into_inner) = None;
         // Whoever waits for a program wakes up by one.
@@ -285,6 +298,7 @@ impl Inner {
                 socket::serve(stream, ask, |reply| inner.clients.reply(client, reply));
                 inner.clients.remove(client);
                 inner.shares().retain(|(_, subscription), _| *subscription != client);
+                inner.groups.close(client);
                 inner.change(|desk| desk.close(client));
             });
             match spawned {
@@ -304,6 +318,8 @@ impl Inner {
             // Nobody else waits meanwhile for who keeps the names.
             Request::Create { name, description } => Some(reply(self.create(&name, &description).map(Reply::Created))),
             Request::Remove { name, id } => Some(reply(self.remove(&name, id).map(Reply::Removed))),
+            // It is answered once it is known how it stands.
+            Request::Group { name } => self.groups.want(client, &name).err().map(Reply::Failed),
             request => {
                 let mut desk = self.desk();
                 let reply = desk.ask(client, request);
@@ -357,6 +373,14 @@ impl Inner {
                 filling.end(&shares, published_ns);
                 self.change(|desk| _ = desk.finish(subscription));
             }
+            Message::GroupFollow(_)
+            | Message::GroupLeave(_)
+            | Message::GroupRanks(_)
+            | Message::GroupGet(_)
+            | Message::GroupRank(_)
+            | Message::GroupPiece(_)
+            | Message::GroupSent(_)
+            | Message::GroupLost(_) => self.groups.receive(from, message, bulk),
             // What another node says and cannot be done here is left.
             other => self.change(|desk| _ = desk.receive(from, other)),
         }

@@ -190,7 +190,24 @@ impl Nodes {
         nodes
     }
 
+    /// The directory of regions of a node.
+    #[allow(dead_code, reason = "not all suites do")]
+    pub fn dir(&self, node: usize) -> PathBuf {
+        self.dir.join(node.to_string())
+    }
+
+    /// Ends the runtime of a node, and tells the others that the node is lost.
+    #[allow(dead_code, reason = "not all suites do")]
+    pub fn lose(&mut self, place: usize) {
+        self.stop(place);
+        let Some(node) = self.wires.numbers.write().unwrap()[place].take() else { return };
+        self.cluster.living.write().unwrap().0.retain(|one| *one != node);
+        let runtimes = self.wires.runtimes.read().unwrap().clone();
+        runtimes.into_iter().flatten().for_each(|runtime| runtime.lost(node));
+    }
+
     /// The objects of a node, as its programs open them.
+    #[allow(dead_code, reason = "not all suites do")]
     pub fn objects(&self, node: usize) -> Objects {
         Objects::options().dir(self.dir.join(node.to_string())).open().unwrap()
     }

@@ -37,6 +37,8 @@ struct State {
     /// What came of a line so far.
     line: Vec<u8>,
     said: Option<Said>,
+    /// Whether there was a runtime at any time.
+    was_there: bool,
 }
 
 /// What the runtime says of a group.
@@ -86,6 +88,11 @@ impl Elsewhere {
         state.said.as_ref().is_some_and(|said| said.is_here)
     }
 
+    /// Whether a runtime makes regions here, which are gone when it ends, or makes them anew.
+    pub(crate) fn makes_regions(&self) -> bool {
+        self.state().was_there
+    }
+
     /// What the runtime knows of why a version is not there.
     pub(crate) fn why(&self) -> Option<Box<str>> {
         self.look();
@@ -107,6 +114,7 @@ impl Elsewhere {
             Ok(stream)
         });
         state.stream = asked.ok().map(BufReader::new);
+        state.was_there |= state.stream.is_some();
     }
 }
 

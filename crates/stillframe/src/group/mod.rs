@@ -391,6 +391,12 @@ impl Group {
         Standing { slowest, furthest, newest }
     }
 
+    /// Whether a rank of another node may be shown again, although its region is gone.
+    fn is_made_anew(&self, member: &Option<Observer>) -> bool {
+        let is_gone = member.as_ref().is_some_and(|observer| !observer.shared.is_named());
+        is_gone && self.inner.elsewhere.as_ref().is_some_and(Elsewhere::makes_regions)
+    }
+
     fn why_elsewhere(&self) -> Option<Box<str>> {
         self.inner.elsewhere.as_ref().and_then(Elsewhere::why)
     }
@@ -449,7 +455,7 @@ impl Group {
             {
                 return Ok(found);
             }
-            let accident = stopped(&members, after);
+            let accident = stopped(&members, after).filter(|rank| !self.is_made_anew(&members[*rank]));
             if let Some(rank) = accident {
                 // It may have published and ended since the look.
                 if let Some(found) = look(self, &members)? {
