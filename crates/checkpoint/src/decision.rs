@@ -104,7 +104,7 @@ fn in_use(root: &Path, name: &str, rank: u32) -> Error {
 
 /// Whether the producer of a rank lives.
 pub(crate) fn is_alive(root: &Path, name: &str, rank: u32) -> bool {
-    let observer = Observer::options().dir(root).open(&rank_name(name, rank));
+    let observer = Observer::options().dir(root).here().open(&rank_name(name, rank));
     observer.is_ok_and(|observer| observer.producer_alive())
 }
 

@@ -287,7 +287,7 @@ impl Desk {
             }
             Request::Nodes => Ok(Some(Reply::Nodes(self.nodes()))),
             // These need no desk.
-            Request::Create { .. } | Request::Remove { .. } | Request::Group { .. } => Ok(None),
+            Request::Create { .. } | Request::Remove { .. } | Request::Group { .. } | Request::Groups => Ok(None),
         }
     }
 

@@ -318,6 +318,7 @@ impl Inner {
             // Nobody else waits meanwhile for who keeps the names.
             Request::Create { name, description } => Some(reply(self.create(&name, &description).map(Reply::Created))),
             Request::Remove { name, id } => Some(reply(self.remove(&name, id).map(Reply::Removed))),
+            Request::Groups => Some(Reply::Groups(self.groups.list())),
             // It is answered once it is known how it stands.
             Request::Group { name } => self.groups.want(client, &name).err().map(Reply::Failed),
             request => {
@@ -380,7 +381,9 @@ impl Inner {
             | Message::GroupRank(_)
             | Message::GroupPiece(_)
             | Message::GroupSent(_)
-            | Message::GroupLost(_) => self.groups.receive(from, message, bulk),
+            | Message::GroupLost(_)
+            | Message::GroupList(_)
+            | Message::GroupListed(_) => self.groups.receive(from, message, bulk),
             // What another node says and cannot be done here is left.
             other => self.change(|desk| _ = desk.receive(from, other)),
         }

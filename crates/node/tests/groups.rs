@@ -301,3 +301,36 @@ fn a_region_of_this_node_is_never_overwritten() {
     inspect::remove(&nodes.dir(1), "heat/1", false).unwrap();
     check(&group.newest_after(None, Some(LONG)).unwrap());
 }
+
+#[test]
+fn all_groups_are_listed_on_every_node() {
+    let _watchdog = watchdog(60);
+    let nodes = Nodes::new("listed", 3);
+    let mut ranks = begin(&nodes);
+    ranks.iter_mut().for_each(|rank| rank.publish(7));
+    ranks[0].publish(8);
+    drop(ranks.pop());
+    for node in 0..3 {
+        let groups = nodes.objects(node).groups().unwrap().unwrap();
+        assert_eq!(groups.len(), 1);
+        assert_eq!((&groups[0].name[..], groups[0].ranks, groups[0].living, groups[0].newest), ("heat", 4, 3, Some(7)));
+        assert_eq!(groups[0].nodes, [(1, vec![0, 1]), (2, vec![2, 3])].into());
+    }
+    // Nothing was brought anywhere.
+    assert!(inspect::regions(&nodes.dir(2)).unwrap().is_empty());
+}
+
+#[test]
+fn a_rank_of_another_node_is_opened_as_a_region() {
+    let _watchdog = watchdog(60);
+    let nodes = Nodes::new("rank", 3);
+    let mut ranks = begin(&nodes);
+    ranks.iter_mut().for_each(|rank| rank.publish(1));
+    let observer = Observer::options().dir(nodes.dir(2)).open("heat/3").unwrap();
+    assert_eq!(observer.newest().unwrap().slice::<i64>("u").unwrap()[5], value(1, 3, 5));
+    // It stays for as long as somebody looks.
+    std::thread::sleep(Duration::from_secs(3));
+    ranks.iter_mut().for_each(|rank| rank.publish(2));
+    let next = observer.next_after(Some(1), Some(LONG)).unwrap();
+    assert_eq!(next.slice::<i64>("u").unwrap()[5], value(2, 3, 5));
+}

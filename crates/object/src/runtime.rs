@@ -60,6 +60,8 @@ pub enum Request {
     Version(u64),
     /// Say which nodes there are.
     Nodes,
+    /// Say which groups of regions there are on all nodes.
+    Groups,
     /// Bring the ranks that other nodes have of a group of regions, for as long as this connection is open.
     Group {
         /// Its name.
@@ -84,6 +86,21 @@ pub struct NodeSummary {
     pub sent_bytes: u64,
     /// Bytes that came from it.
     pub received_bytes: u64,
+}
+
+/// A group of regions, as all nodes together have it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct GroupSummary {
+    /// Its name.
+    pub name: String,
+    /// How many ranks it has.
+    pub ranks: u32,
+    /// How many of them live.
+    pub living: u32,
+    /// The newest version that all have.
+    pub newest: Option<u64>,
+    /// The ranks of each node, by its number.
+    pub nodes: BTreeMap<u32, Vec<u32>>,
 }
 
 /// What the runtime answers.
@@ -112,6 +129,8 @@ pub enum Reply {
         /// Whose elements.
         why: String,
     },
+    /// All groups, by their names.
+    Groups(Vec<GroupSummary>),
     /// How it stands with a group. It is said again when it changes.
     Ranks {
         /// Whether all ranks have a version in common on this node.
@@ -144,6 +163,18 @@ pub(crate) fn nodes(directory: &Directory) -> Result<Option<Vec<NodeSummary>>> {
     let mut connection = Connection::open(directory)?;
     match connection.ask(&Request::Nodes)? {
         Reply::Nodes(nodes) => Ok(Some(nodes)),
+        other => Err(connection.failed(format!("it answered {other:?}"))),
+    }
+}
+
+/// The groups of regions of all nodes; nothing if this one has no runtime.
+pub(crate) fn groups(directory: &Directory) -> Result<Option<Vec<GroupSummary>>> {
+    if !is_running(directory)? {
+        return Ok(None);
+    }
+    let mut connection = Connection::open(directory)?;
+    match connection.ask(&Request::Groups)? {
+        Reply::Groups(groups) => Ok(Some(groups)),
         other => Err(connection.failed(format!("it answered {other:?}"))),
     }
 }

@@ -98,6 +98,12 @@ records! {
         offset: u64,
     }
 
+    /// Asks a node which groups it has ranks of.
+    GroupList, 8 {
+        /// How the answer is known.
+        number: u64,
+    }
+
     /// All of a rank's version was sent.
     GroupSent, 12 {
         /// For which request.
@@ -144,6 +150,28 @@ pub struct GroupLost {
     pub rank: u32,
     /// Why, for people.
     pub why: String,
+}
+
+/// All groups of which a node has ranks.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct GroupListed {
+    /// What was asked.
+    pub number: u64,
+    /// How its ranks of each are.
+    pub groups: Vec<GroupRanks>,
+}
+
+impl Item for GroupListed {
+    const LEAST_BYTES: usize = 12;
+
+    fn write(&self, to: &mut Writer<'_>) {
+        to.item(&self.number);
+        to.item(&self.groups);
+    }
+
+    fn read(from: &mut Reader<'_>) -> Result<Self, Fault> {
+        Ok(Self { number: from.item()?, groups: from.item()? })
+    }
 }
 
 fn read_group(from: &mut Reader<'_>) -> Result<String, Fault> {

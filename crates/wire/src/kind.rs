@@ -49,6 +49,8 @@ kinds! {
     GROUP_PIECE = 53, "Bytes of it: the frame's bulk.";
     GROUP_SENT = 54, "All of a rank's version was sent.";
     GROUP_LOST = 55, "A version of a rank cannot be had.";
+    GROUP_LIST = 56, "Asks a node which groups it has ranks of.";
+    GROUP_LISTED = 57, "The answer.";
 }
 
 impl Kind {

@@ -4,7 +4,7 @@ use crate::{
     bounds::BODY_BYTES_MAX,
     data::{Credit, Lost, Piece, Sent, Sources, Subscribe, Taken, Unsubscribe},
     fault::Fault,
-    group::{GroupGet, GroupLost, GroupName, GroupPiece, GroupRank, GroupRanks, GroupSent},
+    group::{GroupGet, GroupList, GroupListed, GroupLost, GroupName, GroupPiece, GroupRank, GroupRanks, GroupSent},
     hello::{Hello, Refuse},
     kind::Kind,
     liveness::Bye,
@@ -123,4 +123,8 @@ messages! {
     GroupSent(GroupSent) = GROUP_SENT;
     /// A version of a rank cannot be had.
     GroupLost(GroupLost) = GROUP_LOST;
+    /// Asks a node which groups it has ranks of.
+    GroupList(GroupList) = GROUP_LIST;
+    /// The answer.
+    GroupListed(GroupListed) = GROUP_LISTED;
 }

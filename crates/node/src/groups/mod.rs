@@ -14,12 +14,14 @@
 //! | `telling` | what others are told of them |
 //! | `region` | a region in which a rank of another node is shown |
 //! | `fetch` | a version on its way here |
+//! | `listing` | which groups there are |
 //! | `bringing` | a group that programs of this node want |
 
 mod bringing;
 mod choosing;
 mod content;
 mod fetch;
+mod listing;
 mod local;
 mod record;
 mod region;
@@ -29,18 +31,21 @@ mod telling;
 use crate::cluster::Cluster;
 use crate::network::{Incoming, Network};
 use bringing::{Bringing, Tell};
+use listing::Listing;
 use local::Shown;
 use record::Record;
 use region::Place;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicU64;
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
 use stillframe::inspect;
+use stillframe_object::runtime::GroupSummary;
 use stillframe_roster::writer::Node;
 use stillframe_wire::Message;
-use stillframe_wire::group::{GroupGet, GroupName, GroupRanks};
+use stillframe_wire::group::{GroupGet, GroupList, GroupListed, GroupName, GroupRanks};
 use telling::Telling;
 
 /// Groups that are told of, or brought here, at most: each has a thread.
@@ -56,6 +61,7 @@ pub(crate) struct Groups {
     record: Record,
     tell: Arc<Tell>,
     next_fetch: Arc<AtomicU64>,
+    listing: Listing,
     state: Mutex<State>,
 }
 
@@ -86,7 +92,18 @@ impl Groups {
     ) -> Groups {
         let record = Record::begin(dir);
         let (shown, next_fetch, state) = (Shown::default(), Arc::new(AtomicU64::new(1)), Mutex::default());
-        Groups { node, dir: dir.into(), cluster, network, shown, record, tell, next_fetch, state }
+        Groups {
+            node,
+            dir: dir.into(),
+            cluster,
+            network,
+            shown,
+            record,
+            tell,
+            next_fetch,
+            listing: Listing::default(),
+            state,
+        }
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -124,6 +141,13 @@ impl Groups {
         Ok(())
     }
 
+    /// The groups of all nodes.
+    pub(crate) fn list(&self) -> Vec<GroupSummary> {
+        let own = (self.node, listing::own(&self.dir, &self.shown));
+        let number = self.next_fetch.fetch_add(1, Ordering::Relaxed);
+        self.listing.ask(number, own, &*self.cluster, &*self.network)
+    }
+
     /// A program has closed its connection.
     pub(crate) fn close(&self, client: u64) {
         let mut state = self.state();
@@ -147,6 +171,15 @@ impl Groups {
                 let brought = self.state().brought.get(group).cloned();
                 brought.into_iter().for_each(|brought| brought.hear(from, ranks.clone()));
             }
+            Message::GroupList(GroupList { number }) => {
+                let (dir, shown, network) = (self.dir.clone(), self.shown.clone(), self.network.clone());
+                // Other messages do not wait for a look at all regions.
+                let _ = self.state().spawn("list", move || {
+                    let groups = listing::own(&dir, &shown);
+                    network.send(from, Message::GroupListed(GroupListed { number, groups }));
+                });
+            }
+            Message::GroupListed(listed) => self.listing.hear(from, listed),
             // What belongs to a version knows its number.
             message => {
                 let brought: Vec<Arc<Bringing>> = self.state().brought.values().cloned().collect();

@@ -46,7 +46,7 @@ impl RankRegion {
     /// Why not.
     pub(super) fn make(place: &Place, rank: (u32, u32), run: NonZeroU64) -> Result<RankRegion, String> {
         let name = place.region(rank.0);
-        match Observer::options().dir(&place.dir).open(&name) {
+        match Observer::options().dir(&place.dir).here().open(&name) {
             Err(Error::NoRegion { .. }) => {}
             _ => {
                 return Err(format!(
@@ -73,7 +73,7 @@ impl RankRegion {
         let options = Region::options().dir(&self.dir).rank(rank, ranks).run(self.run).threads(1);
         match options.create(&self.group) {
             Ok(region) => {
-                let begun_ns = Observer::options().dir(&self.dir).open(&name).map_or(0, |own| own.begun_ns());
+                let begun_ns = Observer::options().dir(&self.dir).here().open(&name).map_or(0, |own| own.begun_ns());
                 (self.region, self.begun_ns, self.declared) = (Some(region), begun_ns, None);
                 Ok(())
             }
@@ -194,7 +194,7 @@ impl RankRegion {
         match self.region.take() {
             Some(region) => _ = region.unlink(),
             None => {
-                let there = Observer::options().dir(&self.dir).open(&name);
+                let there = Observer::options().dir(&self.dir).here().open(&name);
                 if there.is_ok_and(|there| there.begun_ns() == self.begun_ns && !there.producer_alive()) {
                     let _ = inspect::remove(&self.dir, &name, false);
                 }

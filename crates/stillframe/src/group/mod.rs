@@ -75,7 +75,7 @@ impl GroupOptions {
 
     /// Looks only for what is on this node, and does not ask its runtime (`still node`) for ranks on others.
     pub fn here(mut self) -> Self {
-        self.observer.is_here = true;
+        self.observer = self.observer.here();
         self
     }
 

@@ -55,14 +55,20 @@ impl ObserverOptions {
         let mut elsewhere = None;
         let observer = loop {
             match self.open_once(name) {
-                Ok(observer) => break observer,
+                // It is here for as long as somebody asks.
+                Ok(mut observer) => {
+                    Arc::get_mut(&mut observer.shared)
+                        .into_iter()
+                        .for_each(|shared| shared.elsewhere = elsewhere.take());
+                    break observer;
+                }
                 Err(error @ Error::NoRegion { .. }) => {
                     if let Some(ranks) = survey(&self, name, &[])? {
                         return Err(Error::IsGroup { region: name.into(), ranks: ranks.len() as u32 });
                     }
-                    // It may be a group that has no rank on this node.
+                    // It may be a group that has no rank on this node, or such a rank.
                     if elsewhere.is_none() {
-                        elsewhere = Elsewhere::ask(&self, name);
+                        elsewhere = Elsewhere::ask(&self, names::group_of(name));
                         if self.wait.is_zero() && elsewhere.as_ref().is_some_and(Elsewhere::wait) {
                             continue;
                         }

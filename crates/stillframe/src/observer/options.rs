@@ -73,6 +73,12 @@ impl ObserverOptions {
         self
     }
 
+    /// Looks only for what is on this node, and does not ask its runtime (`still node`) for ranks on others.
+    pub fn here(mut self) -> Self {
+        self.is_here = true;
+        self
+    }
+
     /// Becomes polite, if that is asked for and not done yet.
     pub(crate) fn begin_polite(&mut self) -> Result<()> {
         if let Some(polite) = self.polite.take() {

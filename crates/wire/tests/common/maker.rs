@@ -16,7 +16,8 @@ use stillframe_wire::{
     Message, ObjectId,
     data::{Credit, FragmentText, Lost, Piece, Sent, SourceShare, Sources, Subscribe, Taken, Unsubscribe, Which},
     group::{
-        GroupGet, GroupLost, GroupName, GroupPiece, GroupRank, GroupRanks, GroupSent, RankTold, RankVersion, RunTold,
+        GroupGet, GroupList, GroupListed, GroupLost, GroupName, GroupPiece, GroupRank, GroupRanks, GroupSent, RankTold,
+        RankVersion, RunTold,
     },
     hello::{Hello, Protocols, Refuse},
     liveness::Bye,
@@ -24,7 +25,7 @@ use stillframe_wire::{
 };
 
 /// How many kinds there are.
-pub const KINDS: usize = 28;
+pub const KINDS: usize = 30;
 
 pub struct Maker {
     state: u64,
@@ -482,6 +483,11 @@ impl Maker {
             }
             25 => Message::GroupSent(GroupSent { fetch: subscription, rank: self.number() as u32 }),
             26 => Message::GroupLost(GroupLost { fetch: subscription, rank: self.number() as u32, why: self.text() }),
+            27 => Message::GroupList(GroupList { number: subscription }),
+            28 => {
+                let groups = self.many(3, Self::group_ranks);
+                Message::GroupListed(GroupListed { number: subscription, groups })
+            }
             _ => Message::Lost(Lost { subscription, version, cause: self.cause(), who: self.maybe(Self::who) }),
         }
     }
