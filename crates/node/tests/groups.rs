@@ -12,6 +12,11 @@ use stillframe::{
     Array, Attributes, DType, Declaration, Element, Error, Group, GroupSnapshot, Kind, Observer, Order, Part, Region,
     Scalar, inspect,
 };
+use stillframe_roster::writer::Node;
+use stillframe_wire::Message;
+use stillframe_wire::group::{
+    GroupGet, GroupName, GroupPiece, GroupRank, GroupRanks, GroupSent, RankTold, RankVersion, RunTold,
+};
 
 const LONG: Duration = Duration::from_secs(30);
 
@@ -333,4 +338,65 @@ fn a_rank_of_another_node_is_opened_as_a_region() {
     ranks.iter_mut().for_each(|rank| rank.publish(2));
     let next = observer.next_after(Some(1), Some(LONG)).unwrap();
     assert_eq!(next.slice::<i64>("u").unwrap()[5], value(2, 3, 5));
+}
+
+#[test]
+fn what_a_hostile_node_says_is_not_shown() {
+    let _watchdog = watchdog(60);
+    let nodes = Nodes::new("hostile", 2);
+    let hostile = Node(99);
+    let mut ranks: Vec<Rank> = (0..4).map(|rank| Rank::begin(&nodes.dir(0), rank)).collect();
+    ranks.iter_mut().for_each(|rank| rank.publish(1));
+    let opening = {
+        let dir = nodes.dir(1);
+        std::thread::spawn(move || Group::options().dir(dir).wait(LONG).open("heat"))
+    };
+    let told = |rank| RankTold { rank, lives: true, ended: false, begun_ago_ns: 0, newest: Some(u64::MAX) };
+    let claim = GroupRanks {
+        group: "heat".into(),
+        size: 4,
+        ranks: (0..4).map(told).collect(),
+        runs: vec![RunTold { run: 7, begun_ago_ns: u64::MAX, seen_ago_ns: 0 }],
+        versions: vec![RankVersion { version: 3, run: 7 }, RankVersion { version: u64::MAX, run: 7 }],
+    };
+    let variable = |name: &str, dtype: &str, shape: &str| {
+        let meta = format!(r#"{{"id":0,"name":"{name}","dtype":"{dtype}","order":"c"}}"#);
+        format!(r#"{{"attributes":{{}},"variables":[{{"meta":{meta},"shape":{shape}}}]}}"#)
+    };
+    let contents = [
+        variable("u", "<f8", "[70368744177664]"),
+        variable("u", "<f8", "[18446744073709551615,18446744073709551615]"),
+        variable("u", "<f8", "[-4]"),
+        variable("", "<f8", "[4]"),
+        variable("u", "<c3", "[4]"),
+        "{".into(),
+        variable("u", "<f8", "[4]"),
+    ];
+    for group in ["../heat", "/etc", ".objects", "", "heat/../../x"] {
+        nodes.say(1, hostile, Some(Message::GroupFollow(GroupName { group: group.into() })), &[]);
+        let get = GroupGet { fetch: 1, group: group.into(), version: 1, run: 7, ranks: vec![0] };
+        nodes.say(1, hostile, Some(Message::GroupGet(get)), &[]);
+    }
+    for round in 0..40 {
+        nodes.say(1, hostile, Some(Message::GroupRanks(claim.clone())), &[]);
+        std::thread::sleep(Duration::from_millis(10));
+        for fetch in 1..40 {
+            let content = contents[(round + fetch as usize) % contents.len()].clone();
+            let rank = (round % 4) as u32;
+            let begin = GroupRank { fetch, rank, published_ns: u64::MAX, content };
+            nodes.say(1, hostile, Some(Message::GroupRank(begin)), &[]);
+            for (variable, offset, bytes) in [(0, 8, 8), (1, 0, 8), (0, 0, 33), (u32::MAX, u64::MAX, 1)] {
+                let piece = GroupPiece { fetch, rank, variable, offset };
+                nodes.say(1, hostile, Some(Message::GroupPiece(piece)), &vec![1; bytes]);
+            }
+            nodes.say(1, hostile, Some(Message::GroupSent(GroupSent { fetch, rank })), &[]);
+        }
+        for rank in 0..4 {
+            let name = format!("heat/{rank}");
+            let shown = Observer::options().dir(nodes.dir(1)).here().open(&name).and_then(|shown| shown.newest());
+            assert!(shown.is_err() || shown.is_ok_and(|shown| shown.version() == 1));
+        }
+    }
+    nodes.say(1, hostile, None, &[]);
+    check(&opening.join().unwrap().unwrap().newest_after(None, Some(LONG)).unwrap());
 }

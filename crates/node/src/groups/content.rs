@@ -96,7 +96,7 @@ mod tests {
     #[test]
     fn what_cannot_be_is_refused() {
         let variable = |dtype: &str, shape: &str| {
-            let meta = format!(r#"{{"id":0,"name":"u","dtype":{dtype},"order":"C"}}"#);
+            let meta = format!(r#"{{"id":0,"name":"u","dtype":{dtype},"order":"c"}}"#);
             format!(r#"{{"attributes":{{}},"variables":[{{"meta":{meta},"shape":{shape}}}]}}"#)
         };
         let read = |text: &str| Content::read(text);
