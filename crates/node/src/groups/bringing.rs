@@ -347,11 +347,14 @@ impl Bringing {
         run: NonZeroU64,
     ) -> Result<(), String> {
         let wanted: BTreeSet<u32> = asked.values().flatten().copied().collect();
-        work.ranks.retain(|rank, region| {
+        let Work { ranks, present, .. } = work;
+        ranks.retain(|rank, region| {
             let mut region = region.lock().unwrap_or_else(PoisonError::into_inner);
             let stays = wanted.contains(rank) && region.run() == run && region.size() == size;
             if !stays {
                 region.remove();
+                // What was here of all ranks is not any more.
+                *present = None;
             }
             stays
         });

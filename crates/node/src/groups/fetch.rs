@@ -70,6 +70,9 @@ impl Fetch {
         let Some(arriving) = self.ranks.get(&rank).filter(|arriving| arriving.node == from) else { return };
         *lock(&self.heard) = Instant::now();
         let mut state = lock(&arriving.state);
+        if state.lost.is_some() {
+            return;
+        }
         if let Err(why) = work(arriving, &mut state) {
             state.loans.clear();
             state.lost = Some(format!("rank {rank}: {why}"));
