@@ -390,7 +390,9 @@ impl Bringing {
         let is_here = work.present.is_some();
         let mut nodes = self.cluster.nodes().into_iter().filter(|node| *node != self.node);
         let has_silent = nodes.any(|node| !state.told.has_heard(node)) && work.begun.elapsed() < SILENCE;
-        if !is_here && (has_silent || state.fetch.is_some()) {
+        // What was heard since the last choice may be enough for the next one.
+        let may_come = || state.told.choose(&state.told.places(self.node), None).is_some() && work.failed.is_none();
+        if !is_here && (has_silent || state.fetch.is_some() || may_come()) {
             return None;
         }
         let mut why = Vec::new();

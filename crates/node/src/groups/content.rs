@@ -100,10 +100,10 @@ mod tests {
             format!(r#"{{"attributes":{{}},"variables":[{{"meta":{meta},"shape":{shape}}}]}}"#)
         };
         let read = |text: &str| Content::read(text);
-        assert_eq!(read(&variable(r#""<f8""#, "[3,4]")).unwrap().bytes(), Ok(96));
+        assert_eq!(read(&variable(r#""float64""#, "[3,4]")).unwrap().bytes(), Ok(96));
         for wrong in [
-            variable(r#""<f8""#, "[4294967296,4294967296]"),
-            variable(r#""<f8""#, "[-1]"),
+            variable(r#""float64""#, "[4294967296,4294967296]"),
+            variable(r#""float64""#, "[-1]"),
             variable(r#""nothing""#, "[1]"),
             "{}".into(),
             "[".into(),
