@@ -18,7 +18,7 @@ sys.path.insert(0, str(ROOT / "scripts"))
 from nodes import Nodes, NodesError  # noqa: E402
 from nodes_runtimes import Runtimes  # noqa: E402
 
-PUPPET = Path(__file__).with_name("puppet.py")
+HERE = Path(__file__).parent
 #: Seconds; nothing here is expected to come near them.
 TEST_TIMEOUT = 120
 ANSWER_TIMEOUT = 60
@@ -34,12 +34,12 @@ class Failed(Exception):
 
 
 class Puppet:
-    """A program in a node (puppet.py)."""
+    """A program in a node."""
 
-    def __init__(self, node):
+    def __init__(self, node, program, *words):
         self.node = node
         self.process = node.popen(
-            [sys.executable, PUPPET], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, bufsize=1, cwd="/"
+            [sys.executable, HERE / program, *words], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, bufsize=1, cwd="/"
         )
 
     def tell(self, what, **numbers):
@@ -81,8 +81,8 @@ class Job:
         self.nodes = stack.enter_context(Nodes(count, delay_ms, loss, shm_bytes=256 << 20))
         self.runtimes = stack.enter_context(Runtimes(self.nodes, os.environ.get("STILL"), **how))
 
-    def puppet(self, index):
-        puppet = Puppet(self.nodes[index])
+    def puppet(self, index, program="puppet.py", *words):
+        puppet = Puppet(self.nodes[index], program, *words)
         self._stack.callback(puppet.end)
         return puppet
 

@@ -104,13 +104,13 @@ fn in_use(root: &Path, name: &str, rank: u32) -> Error {
 
 /// Whether the producer of a rank lives.
 pub(crate) fn is_alive(root: &Path, name: &str, rank: u32) -> bool {
-    let observer = Observer::options().dir(root).open(&rank_name(name, rank));
+    let observer = Observer::options().dir(root).here().open(&rank_name(name, rank));
     observer.is_ok_and(|observer| observer.producer_alive())
 }
 
 /// Fails if a rank of an earlier run lives.
 pub(crate) fn check_nobody_lives(root: &Path, name: &str) -> Result<()> {
-    let Ok(group) = Group::options().dir(root).open(name) else { return Ok(()) };
+    let Ok(group) = Group::options().dir(root).here().open(name) else { return Ok(()) };
     let Ok(ranks) = group.ranks() else { return Ok(()) };
     match ranks.iter().find(|rank| rank.state == RankState::Live) {
         Some(rank) => Err(in_use(root, name, rank.rank)),
@@ -175,7 +175,7 @@ pub(crate) fn bring_back(region: &RegionOptions, name: &str) -> Result<()> {
 pub(crate) fn open_former(region: &RegionOptions, name: &str) -> stillframe::Result<Group> {
     match FormerGroup::of(region, name)? {
         Some(former) => former.open(),
-        None => Group::options().dir(former(region.directory(), name)).open(name),
+        None => Group::options().dir(former(region.directory(), name)).here().open(name),
     }
 }
 
@@ -201,7 +201,7 @@ pub(crate) fn remove_former_later(region: RegionOptions, name: &str, rank: u32) 
         while is_alive(root, &name, rank) {
             // Nobody sets another one aside between the look and the removal.
             let Ok(lock) = DecisionFile::lock(&region, &name) else { return };
-            if Group::options().dir(root).open(&name).and_then(|group| group.newest()).is_ok() {
+            if Group::options().dir(root).here().open(&name).and_then(|group| group.newest()).is_ok() {
                 let _ = remove_former(&region, &name);
                 return;
             }

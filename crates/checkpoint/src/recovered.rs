@@ -142,7 +142,9 @@ impl Recovered {
             Source::Files(checkpoint) => Reader::Files(checkpoint),
             Source::Region { observing, dir, name, version } => match self.rank {
                 None => Reader::Memory(vec![observing.clone().open(name)?.version(*version)?]),
-                Some(_) => Reader::Memory(Group::options().dir(dir).open(name)?.version(*version)?.ranks().to_vec()),
+                Some(_) => {
+                    Reader::Memory(Group::options().dir(dir).here().open(name)?.version(*version)?.ranks().to_vec())
+                }
             },
         })
     }

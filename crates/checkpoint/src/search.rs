@@ -128,7 +128,7 @@ impl<'a> Search<'a> {
             return self.present(Search::region);
         }
         let dir = region.directory();
-        let present = self.present(|search| search.group_in(Group::options().dir(dir).open(name), false))?;
+        let present = self.present(|search| search.group_in(Group::options().dir(dir).here().open(name), false))?;
         let former = match self.former_damage {
             Some(_) => None,
             // One that is good is not given up for another that is damaged.

@@ -79,6 +79,13 @@ pub fn file_system(file: &File) -> Result<FileSystem, Failure> {
     })
 }
 
+/// How many bytes of the file system of `file` are free for its user, and how many it has.
+pub fn room_bytes(file: &File) -> Result<(u64, u64), Failure> {
+    let status = fs::fstatvfs(file).map_err(|error| Failure::of("fstatvfs", "", error))?;
+    let bytes = |blocks: u64| blocks.saturating_mul(status.f_frsize);
+    Ok((bytes(status.f_bavail), bytes(status.f_blocks)))
+}
+
 /// Whether [`sync_file_system`] reports what could not be written, as it does from Linux 5.8 on.
 pub fn reports_lost_writes() -> bool {
     let names = rustix::system::uname();

@@ -331,7 +331,7 @@ impl Desk {
             }
             Request::Nodes => Ok(Some(Reply::Nodes(self.nodes()))),
             // These need no desk.
-            Request::Create { .. } | Request::Remove { .. } => Ok(None),
+            Request::Create { .. } | Request::Remove { .. } | Request::Group { .. } | Request::Groups => Ok(None),
         }
     }
 

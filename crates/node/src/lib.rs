@@ -19,6 +19,7 @@
 //! | `known` | what a node knows of an object |
 //! | `subscriptions` | fragments of other nodes that are sent versions |
 //! | `readers` | fragments of this node that are filled |
+//! | `groups` | groups of regions whose ranks are on several nodes |
 //! | `watched` | one object: its writers of this node, its home if that is here, and what follows |
 //! | `desk` | all of them, and who is asked what |
 //! | `socket` | what this node's programs ask |
@@ -36,6 +37,7 @@ pub mod cluster;
 mod desk;
 pub mod error;
 mod filling;
+mod groups;
 pub mod home;
 mod keeper;
 mod known;

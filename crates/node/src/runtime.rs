@@ -4,6 +4,7 @@ use crate::cluster::Cluster;
 use crate::desk::{Desk, Todo};
 use crate::error::{Error, Result};
 use crate::filling::Filling;
+use crate::groups::Groups;
 use crate::memory::Memory;
 use crate::network::{Incoming, Network};
 use crate::readers::reader_of;
@@ -65,6 +66,7 @@ struct Inner {
     objects: Objects,
     cluster: Arc<dyn Cluster>,
     clients: Clients,
+    groups: Groups,
     network: Arc<dyn Network>,
     movers: Mutex<Option<Sender<Vec<OwnJob>>>>,
     executor: Executor,
@@ -110,11 +112,18 @@ impl Runtime {
         let memory = Memory::new(memory_bytes);
         let mut desk = Desk::new(node, objects.clone(), cluster.clone(), network.clone(), memory, exits.clone());
         desk.begin()?;
+        let clients = Clients::default();
+        let tell = {
+            let clients = clients.clone();
+            Arc::new(move |client, reply: &Reply| clients.reply(client, reply))
+        };
+        let groups = Groups::new(node, objects.dir(), cluster.clone(), network.clone(), tell);
         let inner = Arc::new(Inner {
             desk: Mutex::new(desk),
             objects,
             cluster,
-            clients: Clients::default(),
+            clients,
+            groups,
             network,
             movers: Mutex::new(Some(movers)),
             executor: Executor::new(0),
@@ -153,16 +162,19 @@ impl Runtime {
     /// There is a new connection to a node.
     pub fn connected(&self, node: Node) {
         self.inner.change(|desk| desk.for_all(|one, around| one.reconnect(node, around)));
+        self.inner.groups.connected(node);
     }
 
     /// The runtime of a machine was started again: it is another node now.
     pub fn replaced(&self, former: Node, node: Node) {
         self.inner.change(|desk| desk.for_all(|one, around| one.replace(former, node, around)));
+        self.inner.groups.lose(former, true);
     }
 
     /// A node does not live any more.
     pub fn lost(&self, node: Node) {
         self.inner.change(|desk| desk.for_all(|one, around| one.lose(node, around)));
+        self.inner.groups.lose(node, false);
     }
 
     /// Other nodes are homes of some objects.
@@ -185,6 +197,7 @@ impl Drop for Runtime {
         self.inner.has_ended.store(true, Ordering::SeqCst);
         self.inner.objects.hints().wake();
         self.inner.exits.wake();
+        self.inner.groups.end();
         self.inner.clients.close();
         *self.inner.movers.lock().unwrap_or_else(PoisonError::into_inner) = None;
         // Whoever waits for a program wakes up by one.
@@ -300,6 +313,7 @@ impl Inner {
                 socket::serve(stream, ask, |reply| inner.clients.reply(client, reply));
                 inner.clients.remove(client);
                 inner.shares().retain(|(_, place), _| reader_of(*place) != client);
+                inner.groups.close(client);
                 inner.change(|desk| desk.close(client));
             });
             match spawned {
@@ -319,6 +333,9 @@ impl Inner {
             // Nobody else waits meanwhile for who keeps the names.
             Request::Create { name, description } => Some(reply(self.create(&name, &description).map(Reply::Created))),
             Request::Remove { name, id } => Some(reply(self.remove(&name, id).map(Reply::Removed))),
+            Request::Groups => Some(Reply::Groups(self.groups.list())),
+            // It is answered once it is known how it stands.
+            Request::Group { name } => self.groups.want(client, &name).err().map(Reply::Failed),
             request => {
                 let mut desk = self.desk();
                 let reply = desk.ask(client, request);
@@ -390,6 +407,16 @@ impl Inner {
                 filling.end(&shares, published_ns);
                 self.change(|desk| _ = desk.finish(subscription));
             }
+            Message::GroupFollow(_)
+            | Message::GroupLeave(_)
+            | Message::GroupRanks(_)
+            | Message::GroupGet(_)
+            | Message::GroupRank(_)
+            | Message::GroupPiece(_)
+            | Message::GroupSent(_)
+            | Message::GroupLost(_)
+            | Message::GroupList(_)
+            | Message::GroupListed(_) => self.groups.receive(from, message, bulk),
             // What another node says and cannot be done here is left.
             other => self.change(|desk| _ = desk.receive(from, other)),
         }

@@ -11,7 +11,7 @@ use crate::names::Names;
 use crate::names::directory::DirectoryNames;
 use crate::names::node::NodeNames;
 use crate::object::Object;
-use crate::runtime::{self, NodeSummary};
+use crate::runtime::{self, GroupSummary, NodeSummary};
 use crate::shared::{COMPLETE, Shared, Site};
 use drepl::Schema;
 use std::collections::BTreeMap;
@@ -216,6 +216,15 @@ impl Objects {
     /// [`Error::NoRuntime`] if it runs and does not answer.
     pub fn nodes(&self) -> Result<Option<Vec<NodeSummary>>> {
         runtime::nodes(&self.site.directory)
+    }
+
+    /// The groups of regions that the nodes have; `None` as for [`nodes`](Objects::nodes). A node that does not answer within a second
+    /// is left out.
+    ///
+    /// # Errors
+    /// As [`nodes`](Objects::nodes).
+    pub fn groups(&self) -> Result<Option<Vec<GroupSummary>>> {
+        runtime::groups(&self.site.directory)
     }
 
     /// Opens the objects of the default directory.

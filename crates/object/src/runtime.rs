@@ -2,7 +2,8 @@
 //!
 //! A runtime (`still node`) speaks for this node to those of others. While it runs it holds a lock on `.objects/runtime.lock`
 //! and listens at `.objects/runtime`. A request and a reply are a line of JSON each. A fragment to read has a connection of
-//! its own: when that ends, the fragment is not filled any more.
+//! its own: when that ends, the fragment is not filled any more. So has a group whose ranks on other nodes somebody wants; the crate
+//! `stillframe` asks for those.
 
 use crate::description::Description;
 use crate::directory::Directory;
@@ -64,6 +65,13 @@ pub enum Request {
     },
     /// Say which nodes there are.
     Nodes,
+    /// Say which groups of regions there are on all nodes.
+    Groups,
+    /// Bring the ranks that other nodes have of a group of regions, for as long as this connection is open.
+    Group {
+        /// Its name.
+        name: String,
+    },
 }
 
 /// A node, as the runtime of this one knows it.
@@ -83,6 +91,21 @@ pub struct NodeSummary {
     pub sent_bytes: u64,
     /// Bytes that came from it.
     pub received_bytes: u64,
+}
+
+/// A group of regions, as all nodes together have it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct GroupSummary {
+    /// Its name.
+    pub name: String,
+    /// How many ranks it has.
+    pub ranks: u32,
+    /// How many of them live.
+    pub living: u32,
+    /// The newest version that all have.
+    pub newest: Option<u64>,
+    /// The ranks of each node, by its number.
+    pub nodes: BTreeMap<u32, Vec<u32>>,
 }
 
 /// What the runtime answers.
@@ -109,6 +132,15 @@ pub enum Reply {
         /// Which.
         version: u64,
         /// Whose elements.
+        why: String,
+    },
+    /// All groups, by their names.
+    Groups(Vec<GroupSummary>),
+    /// How it stands with a group. It is said again when it changes.
+    Ranks {
+        /// Whether all ranks have a version in common on this node.
+        is_here: bool,
+        /// What is waited for, or which nodes with ranks are lost; empty if there is nothing to say.
         why: String,
     },
     /// It cannot be done.
@@ -143,6 +175,18 @@ pub(crate) fn nodes(directory: &Directory) -> Result<Option<Vec<NodeSummary>>> {
 /// What a runtime did that cannot be.
 pub(crate) fn failed(directory: &Directory, why: String) -> Error {
     Error::NoRuntime { path: directory.objects.path.join(SOCKET), why }
+}
+
+/// The groups of regions of all nodes; nothing if this one has no runtime.
+pub(crate) fn groups(directory: &Directory) -> Result<Option<Vec<GroupSummary>>> {
+    if !is_running(directory)? {
+        return Ok(None);
+    }
+    let mut connection = Connection::open(directory)?;
+    match connection.ask(&Request::Groups)? {
+        Reply::Groups(groups) => Ok(Some(groups)),
+        other => Err(connection.failed(format!("it answered {other:?}"))),
+    }
 }
 
 /// A connection to the runtime.

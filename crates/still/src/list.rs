@@ -48,8 +48,9 @@ object is live when all who write it live, partial when some died, dead when non
 when nobody attached a fragment. Whom the next version waits for is told below. The fragments of
 objects, regions called objects/NAME/NUMBER, are listed with --all.
 
-Where a runtime (`still node`) runs, the nodes of its job follow: whether it has a connection to
-each, and how much went to it and came from it since the runtime was started.
+Where a runtime (`still node`) runs, groups with ranks on other nodes follow: the newest version that
+all ranks have, and which ranks each node has. Then the nodes of its job: whether it has a connection
+to each, and how much went to it and came from it since the runtime was started.
 
 With --json: {\"dir\", \"regions\": [{\"name\", \"path\", \"state\", \"reason\", \"newest\", \"versions\",
 \"published_ns\", \"created_ns\", \"rate_hz\", \"memory_bytes\", \"plane_bytes\", \"working_bytes\",
@@ -61,7 +62,8 @@ With --json: {\"dir\", \"regions\": [{\"name\", \"path\", \"state\", \"reason\",
 \"initial\", \"newest\", \"versions\": [], \"published_ns\", \"memory_bytes\", \"writers_alive\",
 \"writers_died\", \"writers_left\", \"next\": {\"version\", \"waiting\": [{\"number\", \"died\",
 \"elements\"}]}}], \"faults\": [{\"name\", \"error\"}], \"nodes\": [{\"number\", \"name\", \"address\",
-\"is_own\", \"is_connected\", \"sent_bytes\", \"received_bytes\"}]}; faults are of objects that cannot be
+\"is_own\", \"is_connected\", \"sent_bytes\", \"received_bytes\"}], \"groups_over_nodes\": [{\"name\",
+\"ranks\", \"living\", \"newest\", \"nodes\": {NODE: [RANK]}}]}; faults are of objects that cannot be
 read, and what is not known is null. A producer that waits or skips is \"live\"; since when it waits,
 when it left out the first version since the newest, how many by now, and who holds older ones is
 told beside that. The ranks of groups are among the regions too; the state of a group is \"partial\"
@@ -116,6 +118,7 @@ pub fn run(context: &mut Context, args: &Args) -> Verdict {
         context.write_json(&serde_json::json!({
             "dir": context.dir, "regions": regions, "groups": groups, "objects": listing.objects,
             "faults": faults.collect::<Vec<_>>(), "nodes": listing.nodes,
+            "groups_over_nodes": listing.groups,
         }))?;
         return Ok(FINE);
     }

@@ -235,6 +235,7 @@ mod tests {
             published_ns,
             dirty_pages: 1,
             total_pages: 2,
+            run: None,
             retiring: false,
         };
         let versions = [version(1, 1_000_000_000), version(2, 1_100_000_000), version(3, 1_200_000_000)];

@@ -9,7 +9,7 @@ use std::time::Duration;
 use stillframe_kernel::Failure;
 use stillframe_kernel::trust::Distrust;
 use stillframe_segment::{Corrupt, PAGE_BYTES};
-use text::{above, holdings, list, number, range, slowness};
+use text::{above, beyond, holdings, list, number, range, slowness};
 
 /// A result whose error is an [`Error`].
 pub type Result<T, E = Error> = std::result::Result<T, E>;
@@ -299,8 +299,8 @@ pub enum Error {
     },
     /// A rank of a group has not begun, or has no version yet.
     #[error(
-        "rank {rank} of {ranks} of group '{group}' has {}: start it, or wait for it",
-        if *begun { "no version yet" } else { "not begun" }
+        "rank {rank} of {ranks} of group '{group}' has {}: start it, or wait for it{}",
+        if *begun { "no version yet" } else { "not begun" }, beyond(.elsewhere)
     )]
     RankMissing {
         /// The group.
@@ -311,12 +311,14 @@ pub enum Error {
         ranks: u32,
         /// Whether it has begun.
         begun: bool,
+        /// What the runtime of this node says of ranks on others.
+        elsewhere: Option<Box<str>>,
     },
     /// A rank of a group died, and what is waited for needs it.
     #[error(
         "rank {rank} of {ranks} of group '{group}' is gone: its newest is {}, and that of rank {furthest} {}; \
-         what all ranks have can still be read, and its next producer goes on",
-        number(.newest), number(.furthest_newest)
+         what all ranks have can still be read, and its next producer goes on{}",
+        number(.newest), number(.furthest_newest), beyond(.elsewhere)
     )]
     RankGone {
         /// The group.
@@ -331,6 +333,8 @@ pub enum Error {
         furthest: u32,
         /// Its newest version.
         furthest_newest: Option<u64>,
+        /// What the runtime of this node says of ranks on others.
+        elsewhere: Option<Box<str>>,
     },
     /// All ranks of a group have a version of the same number, but of different runs: some returned to an earlier version, and
     /// others did not.
@@ -371,9 +375,9 @@ pub enum Error {
     },
     /// Not all ranks of a group published in time.
     #[error(
-        "waited {} ms for a version{} of group '{group}': rank {rank} of {ranks} {}, {} rank {furthest} is at {}",
+        "waited {} ms for a version{} of group '{group}': rank {rank} of {ranks} {}, {} rank {furthest} is at {}{}",
         waited.as_millis(), above(.after), slowness(.begun, .alive, .newest),
-        if newest == furthest_newest { "and" } else { "while" }, number(.furthest_newest)
+        if newest == furthest_newest { "and" } else { "while" }, number(.furthest_newest), beyond(.elsewhere)
     )]
     SlowRank {
         /// The group.
@@ -396,6 +400,8 @@ pub enum Error {
         furthest: u32,
         /// Its newest version.
         furthest_newest: Option<u64>,
+        /// What the runtime of this node says of ranks on others.
+        elsewhere: Option<Box<str>>,
     },
     /// Nobody will publish what is waited for.
     #[error("the producer of region '{region}' is gone; its last version can still be read")]

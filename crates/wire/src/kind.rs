@@ -40,6 +40,16 @@ kinds! {
     SENT = 36, "All of a version was sent.";
     LOST = 39, "A version cannot be had.";
     UNCHANGED = 40, "Bytes of a version that the receiver has already.";
+    GROUP_FOLLOW = 48, "Asks a node to tell of its ranks of a group.";
+    GROUP_LEAVE = 49, "Asks to be told of them no more.";
+    GROUP_RANKS = 50, "What a node says of its ranks of a group, whole.";
+    GROUP_GET = 51, "Asks for a version of ranks.";
+    GROUP_RANK = 52, "What a version of a rank consists of.";
+    GROUP_PIECE = 53, "Bytes of it: the frame's bulk.";
+    GROUP_SENT = 54, "All of a rank's version was sent.";
+    GROUP_LOST = 55, "A version of a rank cannot be had.";
+    GROUP_LIST = 56, "Asks a node which groups it has ranks of.";
+    GROUP_LISTED = 57, "The answer.";
 }
 
 impl Kind {
@@ -50,7 +60,7 @@ impl Kind {
 
     /// Whether bulk follows the body. That of other kinds has no meaning.
     pub fn has_bulk(self) -> bool {
-        self == Self::PIECE
+        self == Self::PIECE || self == Self::GROUP_PIECE
     }
 }
 

@@ -22,6 +22,7 @@
 //! | [`hello`] | who begins, and whether both can talk |
 //! | [`roster`] | reports of nodes, decisions of homes |
 //! | [`data`] | versions that are asked for and sent |
+//! | [`group`] | ranks of groups of regions, and their versions |
 //! | [`liveness`] | whether the other side is there |
 #![forbid(unsafe_code)]
 
@@ -29,6 +30,7 @@ pub mod bounds;
 pub mod data;
 mod elements;
 pub mod fault;
+pub mod group;
 pub mod hello;
 mod item;
 pub mod kind;

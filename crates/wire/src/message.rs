@@ -4,6 +4,7 @@ use crate::{
     bounds::BODY_BYTES_MAX,
     data::{Lost, Piece, Sent, Sources, Subscribe, Unchanged, Unsubscribe},
     fault::Fault,
+    group::{GroupGet, GroupList, GroupListed, GroupLost, GroupName, GroupPiece, GroupRank, GroupRanks, GroupSent},
     hello::{Hello, Refuse},
     kind::Kind,
     liveness::Bye,
@@ -104,4 +105,24 @@ messages! {
     Lost(Lost) = LOST;
     /// Bytes of a version that the receiver has already.
     Unchanged(Unchanged) = UNCHANGED;
+    /// Asks a node to tell of its ranks of a group from now on.
+    GroupFollow(GroupName) = GROUP_FOLLOW;
+    /// Asks to be told of them no more.
+    GroupLeave(GroupName) = GROUP_LEAVE;
+    /// What a node says of its ranks of a group, whole.
+    GroupRanks(GroupRanks) = GROUP_RANKS;
+    /// Asks for a version of ranks.
+    GroupGet(GroupGet) = GROUP_GET;
+    /// What a version of a rank consists of.
+    GroupRank(GroupRank) = GROUP_RANK;
+    /// Bytes of it: the frame's bulk.
+    GroupPiece(GroupPiece) = GROUP_PIECE;
+    /// All of a rank's version was sent.
+    GroupSent(GroupSent) = GROUP_SENT;
+    /// A version of a rank cannot be had.
+    GroupLost(GroupLost) = GROUP_LOST;
+    /// Asks a node which groups it has ranks of.
+    GroupList(GroupList) = GROUP_LIST;
+    /// The answer.
+    GroupListed(GroupListed) = GROUP_LISTED;
 }

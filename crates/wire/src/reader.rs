@@ -46,6 +46,11 @@ impl<'a> Reader<'a> {
         }
     }
 
+    /// Of which message.
+    pub(crate) fn kind(&self) -> Kind {
+        self.kind
+    }
+
     /// The offset of what is read next.
     pub(crate) fn at(&self) -> usize {
         self.at

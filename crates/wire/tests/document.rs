@@ -29,6 +29,7 @@ fn its_bounds_are_those_of_the_code() {
         ("TEXT_BYTES_MAX", bounds::TEXT_BYTES_MAX as u64),
         ("NAME_BYTES_MAX", bounds::NAME_BYTES_MAX as u64),
         ("AXES_MAX", bounds::AXES_MAX as u64),
+        ("RANKS_MAX", u64::from(bounds::RANKS_MAX)),
         ("COMPARISONS_MAX", bounds::COMPARISONS_MAX),
         ("MEMORY_FACTOR", bounds::MEMORY_FACTOR as u64),
     ];
@@ -40,7 +41,17 @@ fn its_bodies_are_all_that_are_named() {
     for (kind, name) in Kind::ALL {
         assert!(DOCUMENT.contains(&format!("| {} | `{name}` |", kind.0)));
     }
-    for body in ["Hello", "ObjectReport", "ObjectChange", "ObjectDecision", "Subscribe", "Sources", "Piece", "Lost"] {
+    for body in [
+        "Hello",
+        "ObjectReport",
+        "ObjectChange",
+        "ObjectDecision",
+        "Subscribe",
+        "Sources",
+        "Piece",
+        "Lost",
+        "GroupRanks",
+    ] {
         assert!(DOCUMENT.contains(&format!("\n| `{body}` | ")), "{body}");
     }
 }

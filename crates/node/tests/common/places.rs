@@ -231,7 +231,18 @@ impl Nodes {
         nodes
     }
 
+    /// What a stranger says to a node, and whether he is lost then.
+    #[allow(dead_code, reason = "not all suites do")]
+    pub fn say(&self, to: usize, stranger: Node, message: Option<Message>, bulk: &[u8]) {
+        let runtime = self.wires.runtimes.read().unwrap()[to].clone().expect("it runs");
+        match message {
+            Some(message) => runtime.receive(stranger, message, &mut &bulk[..]),
+            None => runtime.lost(stranger),
+        }
+    }
+
     /// The objects of a node, as its programs open them.
+    #[allow(dead_code, reason = "not all suites do")]
     pub fn objects(&self, node: usize) -> Objects {
         Objects::options().dir(self.dir.join(node.to_string())).open().unwrap()
     }

@@ -8,7 +8,7 @@ use crate::units;
 use std::collections::{HashMap, HashSet};
 use std::io::Write;
 use stillframe::inspect::RegionInfo;
-use stillframe_object::runtime::NodeSummary;
+use stillframe_object::runtime::{GroupSummary, NodeSummary};
 
 /// The objects of a directory, and what could not be looked at.
 #[derive(Default)]
@@ -18,6 +18,8 @@ pub struct Listing {
     pub faults: Vec<(Option<String>, String)>,
     /// The nodes of which this one is one, if its runtime runs.
     pub nodes: Vec<NodeSummary>,
+    /// Groups with ranks on other nodes.
+    pub groups: Vec<GroupSummary>,
     names: HashSet<String>,
 }
 
@@ -40,6 +42,14 @@ impl Listing {
         match objects.nodes() {
             Ok(nodes) => listing.nodes = nodes.unwrap_or_default(),
             Err(error) => listing.faults.push((None, error.to_string())),
+        }
+        if listing.nodes.len() > 1 {
+            let own = listing.nodes.iter().find(|node| node.is_own).map(|node| node.number);
+            match objects.groups() {
+                Ok(groups) => listing.groups = groups.unwrap_or_default(),
+                Err(error) => listing.faults.push((None, error.to_string())),
+            }
+            listing.groups.retain(|group| group.nodes.keys().any(|node| Some(*node) != own));
         }
         let known: HashMap<&str, &RegionInfo> = regions.iter().map(|info| (info.name.as_str(), info)).collect();
         for name in &names {
@@ -94,10 +104,50 @@ impl Listing {
             if !self.objects.is_empty() || !self.faults.is_empty() {
                 writeln!(out)?;
             }
+            if !self.groups.is_empty() {
+                write_groups(&self.groups, &self.nodes, out)?;
+                writeln!(out)?;
+            }
             write_nodes(&self.nodes, out)?;
         }
         Ok(())
     }
+}
+
+fn write_groups(groups: &[GroupSummary], nodes: &[NodeSummary], out: &mut dyn Write) -> Result<(), Failure> {
+    let mut table =
+        Table::new(&[("GROUP", Align::Left), ("STATE", Align::Left), ("NEWEST", Align::Right), ("RANKS", Align::Left)]);
+    for group in groups {
+        let called = |number: u32| {
+            let node = nodes.iter().find(|node| node.number == number);
+            node.map_or_else(|| format!("node {number}"), |node| sanitize(&node.name))
+        };
+        let on = |(node, ranks): (&u32, &Vec<u32>)| format!("{} on {}", spans(ranks), called(*node));
+        let places: Vec<String> = group.nodes.iter().map(on).collect();
+        table.push(vec![
+            sanitize(&group.name),
+            format!("{}/{} live", group.living, group.ranks),
+            group.newest.map_or("-".into(), |newest| newest.to_string()),
+            places.join(", "),
+        ]);
+    }
+    Ok(table.write(out)?)
+}
+
+/// Numbers that ascend, those that follow each other as one: `0-3 7`.
+fn spans(numbers: &[u32]) -> String {
+    let mut spans: Vec<(u32, u32)> = Vec::new();
+    for number in numbers {
+        match spans.last_mut() {
+            Some((_, last)) if last.checked_add(1) == Some(*number) => *last = *number,
+            _ => spans.push((*number, *number)),
+        }
+    }
+    let text = |(first, last): &(u32, u32)| match first == last {
+        true => first.to_string(),
+        false => format!("{first}-{last}"),
+    };
+    spans.iter().map(text).collect::<Vec<_>>().join(" ")
 }
 
 fn write_nodes(nodes: &[NodeSummary], out: &mut dyn Write) -> Result<(), Failure> {

@@ -33,6 +33,10 @@ pub(super) fn above(version: &Option<u64>) -> String {
     version.map_or(String::new(), |version| format!(" above {version}"))
 }
 
+pub(super) fn beyond(why: &Option<Box<str>>) -> String {
+    why.as_ref().map_or(String::new(), |why| format!("; {why}"))
+}
+
 pub(super) fn slowness(begun: &bool, alive: &bool, newest: &Option<u64>) -> String {
     if !begun {
         return "has not begun".into();

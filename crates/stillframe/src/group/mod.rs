@@ -4,6 +4,7 @@
 //! the others have still to publish (see `peers`), so that while ranks are apart there is such a version all the same.
 
 pub(crate) mod any;
+pub(crate) mod elsewhere;
 pub(crate) mod peers;
 mod rank;
 pub(crate) mod retention;
@@ -13,6 +14,7 @@ pub(crate) mod standing;
 
 use crate::clock;
 use crate::error::{Error, Result};
+use crate::group::elsewhere::Elsewhere;
 use crate::group::standing::{List, Members, Pick, common, hold, list, mixed, numbers, stopped};
 use crate::observer::options::ObserverOptions;
 use crate::observer::polite::{self, Polite};
@@ -71,6 +73,12 @@ impl GroupOptions {
         self
     }
 
+    /// Looks only for what is on this node, and does not ask its runtime (`still node`) for ranks on others.
+    pub fn here(mut self) -> Self {
+        self.observer = self.observer.here();
+        self
+    }
+
     /// How long to wait for the ranks to begin and to have a version in common; not at all by default.
     pub fn wait(mut self, wait: Duration) -> Self {
         self.wait = wait;
@@ -86,6 +94,10 @@ impl GroupOptions {
         self.observer.begin_polite()?;
         let begin = Instant::now();
         let mut pause = Duration::from_micros(200);
+        let elsewhere = Elsewhere::ask(&self.observer, name);
+        if let Some(elsewhere) = elsewhere.as_ref().filter(|_| self.wait.is_zero()) {
+            elsewhere.wait();
+        }
         let members = loop {
             if let Some(members) = survey(&self.observer, name, &[])? {
                 break members;
@@ -105,11 +117,12 @@ impl GroupOptions {
             if left.is_zero() {
                 return Err(Error::Timeout { region: name.into(), what: "the group to appear", waited: self.wait });
             }
+            elsewhere.iter().for_each(Elsewhere::look);
             std::thread::sleep(pause.min(left));
             pause = (pause * 2).min(POLL_MAX);
         };
         let (called, members) = (self.observer.shown(name), Mutex::new(members.into()));
-        let inner = Inner { name: called, sought: name.into(), observer: self.observer, members };
+        let inner = Inner { name: called, sought: name.into(), observer: self.observer, members, elsewhere };
         let group = Group { inner: Arc::new(inner) };
         if !self.wait.is_zero() {
             match group.wait_newer(None, Some(self.wait.saturating_sub(begin.elapsed()))) {
@@ -130,6 +143,7 @@ struct Inner {
     sought: String,
     observer: ObserverOptions,
     members: Mutex<Members>,
+    elsewhere: Option<Elsewhere>,
 }
 
 /// A look at all ranks of a group. It holds nothing but its snapshots, can be used from several threads, and sees ranks
@@ -189,6 +203,14 @@ impl Group {
     /// The group's name; if an arena is among the options, `ARENA/NAME`.
     pub fn name(&self) -> &str {
         &self.inner.name
+    }
+
+    /// Observers of the ranks, in order; `None` for one that has not begun.
+    ///
+    /// # Errors
+    /// As [`ranks`](Group::ranks).
+    pub fn observers(&self) -> Result<Vec<Option<Observer>>> {
+        Ok(self.members()?.to_vec())
     }
 
     /// Number of ranks.
@@ -369,9 +391,20 @@ impl Group {
         Standing { slowest, furthest, newest }
     }
 
+    /// Whether a rank of another node may be shown again, although its region is gone.
+    fn is_made_anew(&self, member: &Option<Observer>) -> bool {
+        let is_gone = member.as_ref().is_some_and(|observer| !observer.shared.is_named());
+        is_gone && self.inner.elsewhere.as_ref().is_some_and(Elsewhere::makes_regions)
+    }
+
+    fn why_elsewhere(&self) -> Option<Box<str>> {
+        self.inner.elsewhere.as_ref().and_then(Elsewhere::why)
+    }
+
     fn missing(&self, rank: usize, members: &Members) -> Error {
         let (group, ranks) = (self.name().into(), members.len() as u32);
-        Error::RankMissing { group, rank: rank as u32, ranks, begun: members[rank].is_some() }
+        let (begun, elsewhere) = (members[rank].is_some(), self.why_elsewhere());
+        Error::RankMissing { group, rank: rank as u32, ranks, begun, elsewhere }
     }
 
     /// Why there is no version that all ranks have.
@@ -411,6 +444,7 @@ impl Group {
             return Err(Error::Timeout { region, what: polite::TURN, waited });
         }
         loop {
+            self.inner.elsewhere.iter().for_each(Elsewhere::look);
             let members = self.members()?;
             let notifications = |observer: &Observer| observer.shared.head.notifications().load(Ordering::Acquire);
             let seen: Vec<Option<u32>> = members.iter().map(|member| member.as_ref().map(notifications)).collect();
@@ -421,7 +455,7 @@ impl Group {
             {
                 return Ok(found);
             }
-            let accident = stopped(&members, after);
+            let accident = stopped(&members, after).filter(|rank| !self.is_made_anew(&members[*rank]));
             if let Some(rank) = accident {
                 // It may have published and ended since the look.
                 if let Some(found) = look(self, &members)? {
@@ -447,6 +481,7 @@ impl Group {
                         newest: standing.newest[rank],
                         furthest: standing.furthest as u32,
                         furthest_newest: standing.newest[standing.furthest],
+                        elsewhere: self.why_elsewhere(),
                     });
                 }
             }
@@ -481,6 +516,7 @@ impl Group {
             newest: newest[slowest],
             furthest: furthest as u32,
             furthest_newest: newest[furthest],
+            elsewhere: self.why_elsewhere(),
         }
     }
 }

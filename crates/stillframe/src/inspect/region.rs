@@ -216,7 +216,7 @@ fn find_below(directory: &Directory, prefix: &str, depth: usize, found: &mut Nam
 /// # Errors
 /// As [`Group::open`](crate::Group::open).
 pub fn group(dir: &Path, name: &str) -> Result<Option<GroupInfo>> {
-    let group = match Group::options().dir(dir).open(name) {
+    let group = match Group::options().dir(dir).here().open(name) {
         Ok(group) => group,
         Err(Error::NoRegion { .. } | Error::NotGroup { .. }) => return Ok(None),
         Err(error) => return Err(error),

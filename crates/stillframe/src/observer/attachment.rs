@@ -1,6 +1,7 @@
 //! What an observer has open: the files of a region, and the holds that keep versions alive.
 
 use crate::error::{Error, Result};
+use crate::group::elsewhere::Elsewhere;
 use crate::observer::polite::Pace;
 use crate::place::Place;
 use crate::place::arena::index::Index;
@@ -48,6 +49,8 @@ pub(crate) struct Shared {
     pub(crate) workers: Option<Arc<Workers>>,
     /// How fast a polite observer goes on.
     pub(crate) pace: Option<Arc<Pace>>,
+    /// Who brings the region here, if it is of a rank on another node.
+    pub(crate) elsewhere: Option<Elsewhere>,
 }
 
 /// Where a region lies, for who looks.
@@ -114,7 +117,9 @@ impl Shared {
         let (leases, caches) = (RegionLeases::File(leases.into()), Mutex::new(Caches::default()));
         let (name, source) = (name.into(), Source::Directory { directory, tables });
         let (blocks, workers, pace) = (AtomicU32::new(0), None, None);
-        let shared = Shared { name, dir, source, head, leases, identity, owner, caches, blocks, workers, pace };
+        let elsewhere = None;
+        let shared =
+            Shared { name, dir, source, head, leases, identity, owner, caches, blocks, workers, pace, elsewhere };
         // A region that was replaced while its files were opened is opened anew, or waited for.
         Ok(shared.check_names().is_ok().then_some(shared))
     }
@@ -146,6 +151,7 @@ impl Shared {
             blocks: AtomicU32::new(0),
             workers: None,
             pace: None,
+            elsewhere: None,
         }))
     }
 

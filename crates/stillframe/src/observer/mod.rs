@@ -20,6 +20,7 @@ use crate::observer::options::ObserverOptions;
 use crate::observer::snapshot::Snapshot;
 use crate::place::names;
 use ::stillframe_protocol as protocol;
+use std::num::NonZeroU64;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
@@ -58,6 +59,8 @@ pub struct VersionInfo {
     pub dirty_pages: u64,
     /// Pages of all variables.
     pub total_pages: u64,
+    /// The run that published it, as [`Snapshot::run`] tells it.
+    pub run: Option<NonZeroU64>,
     /// Whether it is on its way out: those who hold it keep it, but nobody else can get it.
     pub retiring: bool,
 }
@@ -72,6 +75,7 @@ impl Observer {
             trust: None,
             arena: None,
             is_former: false,
+            is_here: false,
             polite: None,
             pace: None,
         }
@@ -104,6 +108,16 @@ impl Observer {
     /// When the producer began, or the last one if none lives, in nanoseconds since 1970. It differs between runs.
     pub fn begun_ns(&self) -> u64 {
         self.shared.head.number64(head::BEGUN_NS_AT)
+    }
+
+    /// When the last producer ended by itself, in nanoseconds since 1970; `None` if it lives or died otherwise.
+    pub fn ended_ns(&self) -> Option<u64> {
+        NonZeroU64::new(self.shared.head.ended_ns()).map(NonZeroU64::get)
+    }
+
+    /// The run that the producer is of, or the last one was; `None` if it has yet to find out.
+    pub fn run(&self) -> Option<NonZeroU64> {
+        NonZeroU64::new(self.shared.head.number64(head::RUN_AT))
     }
 
     /// The number of the newest version, without holding it; `None` if nothing was published yet.
@@ -240,6 +254,7 @@ impl Observer {
                 published_ns: descriptor.published_ns,
                 dirty_pages: descriptor.dirty_pages,
                 total_pages: descriptor.total_pages,
+                run: NonZeroU64::new(descriptor.run),
                 retiring,
             });
         }

@@ -1,6 +1,7 @@
 //! Opening a region by its name, once it is there.
 
 use crate::error::{Error, Result};
+use crate::group::elsewhere::Elsewhere;
 use crate::observer::Observer;
 use crate::observer::attachment::Shared;
 use crate::observer::options::ObserverOptions;
@@ -51,13 +52,28 @@ impl ObserverOptions {
         let begin = Instant::now();
         let deadline = begin.checked_add(self.wait);
         let mut pause = Duration::from_micros(200);
+        let mut elsewhere = None;
         let observer = loop {
             match self.open_once(name) {
-                Ok(observer) => break observer,
+                // It is here for as long as somebody asks.
+                Ok(mut observer) => {
+                    Arc::get_mut(&mut observer.shared)
+                        .into_iter()
+                        .for_each(|shared| shared.elsewhere = elsewhere.take());
+                    break observer;
+                }
                 Err(error @ Error::NoRegion { .. }) => {
                     if let Some(ranks) = survey(&self, name, &[])? {
                         return Err(Error::IsGroup { region: name.into(), ranks: ranks.len() as u32 });
                     }
+                    // It may be a group that has no rank on this node, or such a rank.
+                    if elsewhere.is_none() {
+                        elsewhere = Elsewhere::ask(&self, names::group_of(name));
+                        if self.wait.is_zero() && elsewhere.as_ref().is_some_and(Elsewhere::wait) {
+                            continue;
+                        }
+                    }
+                    elsewhere.iter().for_each(Elsewhere::look);
                     let left =
                         deadline.map_or(Duration::MAX, |deadline| deadline.saturating_duration_since(Instant::now()));
                     if self.wait.is_zero() {

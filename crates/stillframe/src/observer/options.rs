@@ -20,6 +20,8 @@ pub struct ObserverOptions {
     pub(crate) arena: Option<Arena>,
     /// Whether it is the group that was set aside in that arena.
     pub(crate) is_former: bool,
+    /// Whether only ranks of this node are looked for.
+    pub(crate) is_here: bool,
     pub(crate) polite: Option<Polite>,
     /// How fast it goes on, once it is polite.
     pub(crate) pace: Option<Arc<Pace>>,
@@ -68,6 +70,12 @@ impl ObserverOptions {
     /// within its budget; see [`Polite`].
     pub fn polite(mut self, polite: Polite) -> Self {
         self.polite = Some(polite);
+        self
+    }
+
+    /// Looks only for what is on this node, and does not ask its runtime (`still node`) for ranks on others.
+    pub fn here(mut self) -> Self {
+        self.is_here = true;
         self
     }
 

@@ -134,6 +134,14 @@ pub(crate) fn rank_name(group: &str, rank: u32) -> String {
     format!("{group}/{rank}")
 }
 
+/// The group that a name is of, if it ends as that of a rank does; else the name.
+pub(crate) fn group_of(name: &str) -> &str {
+    match name.rsplit_once('/') {
+        Some((group, rank)) if rank_of(rank).is_some() => group,
+        _ => name,
+    }
+}
+
 /// The rank of which this is the last part of the region's name; `None` if it is of none.
 pub(crate) fn rank_of(part: &str) -> Option<u32> {
     let rank = part.parse::<u32>().ok()?;

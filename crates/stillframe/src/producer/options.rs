@@ -262,7 +262,7 @@ impl RegionOptions {
 
     /// Options for observing what these make, under the same name.
     pub fn observing(&self) -> ObserverOptions {
-        let options = Observer::options().dir(&self.dir);
+        let options = Observer::options().dir(&self.dir).here();
         match &self.arena {
             Some(arena) => options.arena(arena),
             None => options,

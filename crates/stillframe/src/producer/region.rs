@@ -530,6 +530,15 @@ impl Region {
         self.settle()
     }
 
+    /// Ends the producer as an accident would: observers and other ranks take it for one that died. For who publishes for
+    /// somebody else who did.
+    pub fn give_up(mut self) {
+        if self.check_process().is_ok() {
+            self.producer.abandon();
+            let _aside = self.producer.end.say(false, false);
+        }
+    }
+
     /// Ends the producer and removes the region's files. Observers keep what they hold.
     ///
     /// # Errors

@@ -15,13 +15,17 @@ use stillframe_roster::{
 use stillframe_wire::{
     Message, ObjectId,
     data::{FragmentText, Lost, Piece, Sent, SourceShare, Sources, Subscribe, Unchanged, Unsubscribe},
+    group::{
+        GroupGet, GroupList, GroupListed, GroupLost, GroupName, GroupPiece, GroupRank, GroupRanks, GroupSent, RankTold,
+        RankVersion, RunTold,
+    },
     hello::{Hello, Protocols, Refuse},
     liveness::Bye,
     roster::{Ask, Declared, Layouts, ObjectChange, ObjectDecision, ObjectReport, Roster, RosterChange},
 };
 
 /// How many kinds there are.
-pub const KINDS: usize = 19;
+pub const KINDS: usize = 29;
 
 pub struct Maker {
     state: u64,
@@ -395,6 +399,23 @@ impl Maker {
         }
     }
 
+    fn group_ranks(&mut self) -> GroupRanks {
+        let told = |own: &mut Self, rank| {
+            let lives = own.below(2) == 1;
+            let (ended, begun_ago_ns) = (!lives && own.below(2) == 1, own.next());
+            RankTold { rank, lives, ended, begun_ago_ns, newest: own.maybe(Self::number) }
+        };
+        let numbers: BTreeSet<u32> = self.many(5, |own| own.below(1 << 16) as u32).into_iter().collect();
+        let ranks: Vec<RankTold> = numbers.into_iter().map(|rank| told(self, rank)).collect();
+        let runs: BTreeSet<u64> = self.many(4, Self::next).into_iter().collect();
+        let runs = runs.into_iter().map(|run| RunTold { run, begun_ago_ns: self.next(), seen_ago_ns: self.next() });
+        let runs = runs.collect();
+        let versions: BTreeSet<u64> = self.many(5, Self::number).into_iter().collect();
+        let versions = versions.into_iter().map(|version| RankVersion { version, run: self.next() }).collect();
+        let size = ranks.last().map_or(0, |last: &RankTold| last.rank + 1);
+        GroupRanks { group: self.name(), size, ranks, runs, versions }
+    }
+
     /// A message of a kind, by its position.
     pub fn message(&mut self, kind: usize) -> Message {
         let (subscription, version) = (self.number(), self.number());
@@ -441,6 +462,29 @@ impl Maker {
                 }
                 let (object, serial) = (self.object(), base.saturating_add(self.below(3)));
                 Message::RosterChange(RosterChange { object, revision: version, base, serial, declared, gone })
+            }
+            18 => Message::GroupFollow(GroupName { group: self.name() }),
+            19 => Message::GroupLeave(GroupName { group: self.name() }),
+            20 => Message::GroupRanks(self.group_ranks()),
+            21 => {
+                let ranks: BTreeSet<u32> = self.many(4, |own| own.number() as u32).into_iter().collect();
+                let (group, run, ranks) = (self.name(), self.next(), ranks.into_iter().collect());
+                Message::GroupGet(GroupGet { fetch: subscription, group, version, run, ranks })
+            }
+            22 => {
+                let (rank, published_ns, content) = (self.number() as u32, self.next(), self.text());
+                Message::GroupRank(GroupRank { fetch: subscription, rank, published_ns, content })
+            }
+            23 => {
+                let (rank, variable, offset) = (self.number() as u32, self.number() as u32, self.number());
+                Message::GroupPiece(GroupPiece { fetch: subscription, rank, variable, offset })
+            }
+            24 => Message::GroupSent(GroupSent { fetch: subscription, rank: self.number() as u32 }),
+            25 => Message::GroupLost(GroupLost { fetch: subscription, rank: self.number() as u32, why: self.text() }),
+            26 => Message::GroupList(GroupList { number: subscription }),
+            27 => {
+                let groups = self.many(3, Self::group_ranks);
+                Message::GroupListed(GroupListed { number: subscription, groups })
             }
             _ => Message::Lost(Lost { subscription, version, cause: self.cause(), who: self.maybe(Self::who) }),
         }

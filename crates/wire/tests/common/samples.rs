@@ -15,6 +15,10 @@ use stillframe_roster::{
 use stillframe_wire::{
     Message, ObjectId,
     data::{FragmentText, Lost, Piece, Sent, SourceShare, Sources, Subscribe, Unchanged, Unsubscribe},
+    group::{
+        GroupGet, GroupList, GroupListed, GroupLost, GroupName, GroupPiece, GroupRank, GroupRanks, GroupSent, RankTold,
+        RankVersion, RunTold,
+    },
     hello::{Hello, Protocols, Refuse},
     liveness::Bye,
     roster::{Ask, Declared, Layouts, ObjectChange, ObjectDecision, ObjectReport, Roster, RosterChange},
@@ -150,6 +154,19 @@ fn layout() -> FragmentText {
     }
 }
 
+fn group_ranks() -> GroupRanks {
+    GroupRanks {
+        group: "heat".into(),
+        size: 4,
+        ranks: vec![
+            RankTold { rank: 0, lives: true, ended: false, begun_ago_ns: 1_000_000, newest: Some(12) },
+            RankTold { rank: 3, lives: false, ended: true, begun_ago_ns: 2_000_000, newest: None },
+        ],
+        runs: vec![RunTold { run: 0xfeed, begun_ago_ns: 2_000_000, seen_ago_ns: 0 }],
+        versions: vec![RankVersion { version: 11, run: 0xfeed }, RankVersion { version: 12, run: 0xfeed }],
+    }
+}
+
 /// Names and messages.
 pub fn all() -> Vec<(&'static str, Message)> {
     let (subscription, version) = (77, 12);
@@ -277,5 +294,21 @@ pub fn all() -> Vec<(&'static str, Message)> {
             "unchanged",
             Message::Unchanged(Unchanged { subscription, version, share: 1, offset: 1 << 33, bytes: 1 << 20 }),
         ),
+        ("group-follow", Message::GroupFollow(GroupName { group: "heat".into() })),
+        ("group-leave", Message::GroupLeave(GroupName { group: "heat".into() })),
+        ("group-ranks", Message::GroupRanks(group_ranks())),
+        (
+            "group-get",
+            Message::GroupGet(GroupGet { fetch: 5, group: "heat".into(), version, run: 0xfeed, ranks: vec![0, 3] }),
+        ),
+        (
+            "group-rank",
+            Message::GroupRank(GroupRank { fetch: 5, rank: 3, published_ns: 1 << 60, content: "{}".into() }),
+        ),
+        ("group-piece", Message::GroupPiece(GroupPiece { fetch: 5, rank: 3, variable: 1, offset: 4096 })),
+        ("group-sent", Message::GroupSent(GroupSent { fetch: 5, rank: 3 })),
+        ("group-lost", Message::GroupLost(GroupLost { fetch: 5, rank: 3, why: "it went".into() })),
+        ("group-list", Message::GroupList(GroupList { number: 9 })),
+        ("group-listed", Message::GroupListed(GroupListed { number: 9, groups: vec![group_ranks(), group_ranks()] })),
     ]
 }
