@@ -10857,8 +10857,8 @@ contains
   end subroutine
 
   ! As object_attach_read, and points to the only variable of the fragment. It must not be written.
-  subroutine attach_read_int8(self, text, fragment, array, names, values, version, wait_ms, threads, row_major, lower, stat, &
-    errmsg)
+  subroutine attach_read_int8(self, text, fragment, array, names, values, version, wait_ms, threads, prefetch, row_major, lower, &
+    stat, errmsg)
     class(stillframe_object), intent(in) :: self
     character(*), intent(in) :: text
     type(stillframe_fragment), intent(inout) :: fragment
@@ -10973,8 +10973,8 @@ contains
   end subroutine
 
   ! As object_attach_read, and points to the only variable of the fragment. It must not be written.
-  subroutine attach_read_int16(self, text, fragment, array, names, values, version, wait_ms, threads, row_major, lower, stat, &
-    errmsg)
+  subroutine attach_read_int16(self, text, fragment, array, names, values, version, wait_ms, threads, prefetch, row_major, lower, &
+    stat, errmsg)
     class(stillframe_object), intent(in) :: self
     character(*), intent(in) :: text
     type(stillframe_fragment), intent(inout) :: fragment
@@ -11089,8 +11089,8 @@ contains
   end subroutine
 
   ! As object_attach_read, and points to the only variable of the fragment. It must not be written.
-  subroutine attach_read_int32(self, text, fragment, array, names, values, version, wait_ms, threads, row_major, lower, stat, &
-    errmsg)
+  subroutine attach_read_int32(self, text, fragment, array, names, values, version, wait_ms, threads, prefetch, row_major, lower, &
+    stat, errmsg)
     class(stillframe_object), intent(in) :: self
     character(*), intent(in) :: text
     type(stillframe_fragment), intent(inout) :: fragment
@@ -11205,8 +11205,8 @@ contains
   end subroutine
 
   ! As object_attach_read, and points to the only variable of the fragment. It must not be written.
-  subroutine attach_read_int64(self, text, fragment, array, names, values, version, wait_ms, threads, row_major, lower, stat, &
-    errmsg)
+  subroutine attach_read_int64(self, text, fragment, array, names, values, version, wait_ms, threads, prefetch, row_major, lower, &
+    stat, errmsg)
     class(stillframe_object), intent(in) :: self
     character(*), intent(in) :: text
     type(stillframe_fragment), intent(inout) :: fragment
@@ -11321,8 +11321,8 @@ contains
   end subroutine
 
   ! As object_attach_read, and points to the only variable of the fragment. It must not be written.
-  subroutine attach_read_real32(self, text, fragment, array, names, values, version, wait_ms, threads, row_major, lower, stat, &
-    errmsg)
+  subroutine attach_read_real32(self, text, fragment, array, names, values, version, wait_ms, threads, prefetch, row_major, lower, &
+    stat, errmsg)
     class(stillframe_object), intent(in) :: self
     character(*), intent(in) :: text
     type(stillframe_fragment), intent(inout) :: fragment
@@ -11437,8 +11437,8 @@ contains
   end subroutine
 
   ! As object_attach_read, and points to the only variable of the fragment. It must not be written.
-  subroutine attach_read_real64(self, text, fragment, array, names, values, version, wait_ms, threads, row_major, lower, stat, &
-    errmsg)
+  subroutine attach_read_real64(self, text, fragment, array, names, values, version, wait_ms, threads, prefetch, row_major, lower, &
+    stat, errmsg)
     class(stillframe_object), intent(in) :: self
     character(*), intent(in) :: text
     type(stillframe_fragment), intent(inout) :: fragment
@@ -11553,8 +11553,9 @@ contains
   end subroutine
 
   ! As object_attach_read, and points to the only variable of the fragment. It must not be written.
-  subroutine attach_read_complex32(self, text, fragment, array, names, values, version, wait_ms, threads, row_major, lower, stat, &
-    errmsg)
+  subroutine attach_read_complex32(self, text, fragment, array, names, values, version, wait_ms, threads, prefetch, row_major,&
+      & lower, &
+    stat, errmsg)
     class(stillframe_object), intent(in) :: self
     character(*), intent(in) :: text
     type(stillframe_fragment), intent(inout) :: fragment
@@ -11669,8 +11670,9 @@ contains
   end subroutine
 
   ! As object_attach_read, and points to the only variable of the fragment. It must not be written.
-  subroutine attach_read_complex64(self, text, fragment, array, names, values, version, wait_ms, threads, row_major, lower, stat, &
-    errmsg)
+  subroutine attach_read_complex64(self, text, fragment, array, names, values, version, wait_ms, threads, prefetch, row_major,&
+      & lower, &
+    stat, errmsg)
     class(stillframe_object), intent(in) :: self
     character(*), intent(in) :: text
     type(stillframe_fragment), intent(inout) :: fragment
@@ -11785,8 +11787,8 @@ contains
   end subroutine
 
   ! As object_attach_read, and points to the only variable of the fragment. It must not be written.
-  subroutine attach_read_bool(self, text, fragment, array, names, values, version, wait_ms, threads, row_major, lower, stat, &
-    errmsg)
+  subroutine attach_read_bool(self, text, fragment, array, names, values, version, wait_ms, threads, prefetch, row_major, lower, &
+    stat, errmsg)
     class(stillframe_object), intent(in) :: self
     character(*), intent(in) :: text
     type(stillframe_fragment), intent(inout) :: fragment
@@ -11902,8 +11904,9 @@ contains
   end subroutine
 
   ! As object_attach_read, and points to the only variable of the fragment. It must not be written.
-  subroutine attach_read_logical(self, text, fragment, array, names, values, version, wait_ms, threads, row_major, lower, stat, &
-    errmsg)
+  subroutine attach_read_logical(self, text, fragment, array, names, values, version, wait_ms, threads, prefetch, row_major,&
+      & lower, &
+    stat, errmsg)
     class(stillframe_object), intent(in) :: self
     character(*), intent(in) :: text
     type(stillframe_fragment), intent(inout) :: fragment

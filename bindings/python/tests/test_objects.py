@@ -223,8 +223,8 @@ def test_a_fragment_begins_with_zeros_if_it_is_told_to(loaned: bool) -> None:
     with obj.write("{ var u = u }", loaned=loaned, zeros=True) as writer, obj.read("{ var u = u }", prefetch=True) as reader:
         assert writer.version == 1 and not writer.arrays["u"].any()
         writer.publish(2)
-        assert not reader.reattach(2).arrays["u"].any()
-        assert (reader.reattach(1).arrays["u"] == values(1)).all()
+        reader.reattach(2)
+        assert not reader.arrays["u"].any()
 
 
 def test_arrays_outlive_their_fragments() -> None:

@@ -11,6 +11,10 @@ use stillframe_kernel::trust::Distrust;
 use stillframe_segment::{Corrupt, PAGE_BYTES};
 use text::{above, beyond, holdings, list, number, range, slowness};
 
+/// What the runtime of this node says of ranks of a group that are on others.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RanksElsewhere(pub String);
+
 /// A result whose error is an [`Error`].
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
@@ -312,7 +316,7 @@ pub enum Error {
         /// Whether it has begun.
         begun: bool,
         /// What the runtime of this node says of ranks on others.
-        elsewhere: Option<Box<str>>,
+        elsewhere: Option<Box<RanksElsewhere>>,
     },
     /// A rank of a group died, and what is waited for needs it.
     #[error(
@@ -334,7 +338,7 @@ pub enum Error {
         /// Its newest version.
         furthest_newest: Option<u64>,
         /// What the runtime of this node says of ranks on others.
-        elsewhere: Option<Box<str>>,
+        elsewhere: Option<Box<RanksElsewhere>>,
     },
     /// All ranks of a group have a version of the same number, but of different runs: some returned to an earlier version, and
     /// others did not.
@@ -401,7 +405,7 @@ pub enum Error {
         /// Its newest version.
         furthest_newest: Option<u64>,
         /// What the runtime of this node says of ranks on others.
-        elsewhere: Option<Box<str>>,
+        elsewhere: Option<Box<RanksElsewhere>>,
     },
     /// Nobody will publish what is waited for.
     #[error("the producer of region '{region}' is gone; its last version can still be read")]

@@ -27,7 +27,7 @@ mod working;
 
 pub use block::Block;
 pub use element::Element;
-pub use error::{Error, Family, Result, Shortage};
+pub use error::{Error, Family, RanksElsewhere, Result, Shortage};
 pub use group::any::{AnyObserver, AnySnapshot};
 pub use group::peers::PeerRegion;
 pub use group::{Group, GroupOptions, GroupSnapshot, GroupSnapshots, RankInfo, RankState};

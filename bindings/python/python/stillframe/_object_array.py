@@ -102,7 +102,7 @@ class Reader:
         """Copies what a view without gaps describes into an array."""
         key = os.getpid(), text
         # Taken out of the list, no other thread has to wait for it.
-        fragment = self._fragments.pop(key, None) or self.native.read(text, {}, 0)
+        fragment = self._fragments.pop(key, None) or self.native.read(text, {}, 0, False)
         self._fill(fragment, out)
         # Listed at once: other threads add and remove meanwhile.
         for oldest in list(self._fragments)[: 1 - _FRAGMENTS_MAX]:

@@ -1,5 +1,7 @@
 //! Parts of messages.
 
+use super::RanksElsewhere;
+
 pub(super) fn list(names: &[String]) -> String {
     if names.is_empty() { "none".into() } else { names.join(", ") }
 }
@@ -33,8 +35,8 @@ pub(super) fn above(version: &Option<u64>) -> String {
     version.map_or(String::new(), |version| format!(" above {version}"))
 }
 
-pub(super) fn beyond(why: &Option<Box<str>>) -> String {
-    why.as_ref().map_or(String::new(), |why| format!("; {why}"))
+pub(super) fn beyond(elsewhere: &Option<Box<RanksElsewhere>>) -> String {
+    elsewhere.as_ref().map_or(String::new(), |said| format!("; {}", said.0))
 }
 
 pub(super) fn slowness(begun: &bool, alive: &bool, newest: &Option<u64>) -> String {

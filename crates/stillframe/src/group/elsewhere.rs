@@ -94,10 +94,10 @@ impl Elsewhere {
     }
 
     /// What the runtime knows of why a version is not there.
-    pub(crate) fn why(&self) -> Option<Box<str>> {
+    pub(crate) fn why(&self) -> Option<String> {
         self.look();
         let said = self.state().said.clone();
-        said.map(|said| said.why).filter(|why| !why.is_empty()).map(Into::into)
+        said.map(|said| said.why).filter(|why| !why.is_empty())
     }
 
     fn connect(&self, state: &mut State) {

@@ -13,7 +13,7 @@ mod snapshot;
 pub(crate) mod standing;
 
 use crate::clock;
-use crate::error::{Error, Result};
+use crate::error::{Error, RanksElsewhere, Result};
 use crate::group::elsewhere::Elsewhere;
 use crate::group::standing::{List, Members, Pick, common, hold, list, mixed, numbers, stopped};
 use crate::observer::options::ObserverOptions;
@@ -397,8 +397,9 @@ impl Group {
         is_gone && self.inner.elsewhere.as_ref().is_some_and(Elsewhere::makes_regions)
     }
 
-    fn why_elsewhere(&self) -> Option<Box<str>> {
-        self.inner.elsewhere.as_ref().and_then(Elsewhere::why)
+    fn why_elsewhere(&self) -> Option<Box<RanksElsewhere>> {
+        let why = self.inner.elsewhere.as_ref().and_then(Elsewhere::why);
+        why.map(|why| Box::new(RanksElsewhere(why)))
     }
 
     fn missing(&self, rank: usize, members: &Members) -> Error {
