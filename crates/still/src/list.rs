@@ -48,9 +48,9 @@ object is live when all who write it live, partial when some died, dead when non
 when nobody attached a fragment. Whom the next version waits for is told below. The fragments of
 objects, regions called objects/NAME/NUMBER, are listed with --all.
 
-Where a runtime (`still node`) runs, groups with ranks on other nodes follow: the newest version that
-all ranks have, and which ranks each node has. Then the nodes of its job: whether it has a connection
-to each, and how much went to it and came from it since the runtime was started.
+Where a runtime (`still node`) runs, groups with ranks on other nodes follow: the newest version
+that all ranks have, and which ranks each node has. Then the nodes of its job: whether it has a
+connection to each, and how much went to it and came from it since the runtime was started.
 
 With --json: {\"dir\", \"regions\": [{\"name\", \"path\", \"state\", \"reason\", \"newest\", \"versions\",
 \"published_ns\", \"created_ns\", \"rate_hz\", \"memory_bytes\", \"plane_bytes\", \"working_bytes\",

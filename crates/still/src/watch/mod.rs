@@ -29,8 +29,8 @@ Examples:
 
 RATE counts publishes of the interval, DIRTY is the share of pages the last publish found modified,
 PUBLISH is what a publish took on average, COPIED is what publishing copied per second. Where a
-runtime (`still node`) runs, the nodes of its job follow, with what goes between this one and each of
-them per second. A holder
+runtime (`still node`) runs, the nodes of its job follow, with what goes between this one and each
+of them per second. A holder
 that is stopped (a debugger, Ctrl-Z) keeps its versions and is marked. A producer that has no room
 is waiting or skipping, as in `still ls`.
 
@@ -45,9 +45,10 @@ With --json: one object per interval and line: {\"time_ns\", \"interval_ms\", \"
 \"bound_bytes\", \"planes\": [{\"index\", \"allocated_bytes\"}], \"holders\": [{\"pid\", \"command\",
 \"state\", \"stopped\", \"version\", \"versions\", \"age_ms\"}], \"waiting_ns\", \"skipping_ns\", \"skipping\",
 \"blockers\"}], \"nodes\": [{\"number\", \"name\", \"address\", \"is_own\", \"is_connected\",
-\"sent_bytes_per_s\", \"received_bytes_per_s\"}]}; the last four of a region are as in `still ls`, what is
-not known is null, and a region that was removed is not in the list. Of an object: {\"time_ns\", \"version\", \"published_ns\", \"interval_ms\",
-\"writers_alive\", \"writers_died\", \"memory_bytes\"} or {\"time_ns\", \"next\": as in `still ls`}.
+\"sent_bytes_per_s\", \"received_bytes_per_s\"}]}; the last four of a region are as in `still ls`,
+what is not known is null, and a region that was removed is not in the list. Of an object:
+{\"time_ns\", \"version\", \"published_ns\", \"interval_ms\", \"writers_alive\", \"writers_died\",
+\"memory_bytes\"} or {\"time_ns\", \"next\": as in `still ls`}.
 
 Exit codes: 0 well, 1 when the region or object does not exist or nothing more can come because
 writers died, 2 when the output is no terminal and neither
