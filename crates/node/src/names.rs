@@ -6,6 +6,7 @@ use crate::links::Links;
 use crate::network::Network;
 use crate::runtime::Runtime;
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 use stillframe_etcd::{Etcd, EtcdNames, Event, NodeInfo, Shard, Standing, shard_of};
@@ -23,6 +24,8 @@ pub struct EtcdCluster {
     cluster: stillframe_etcd::Cluster,
     names: Arc<EtcdNames>,
     links: OnceLock<Arc<Links>>,
+    /// Whether another node has this one's number.
+    is_taken: AtomicBool,
     known: Mutex<Machines>,
 }
 
@@ -81,7 +84,13 @@ impl Cluster for EtcdCluster {
 impl EtcdCluster {
     /// Of a node that has joined.
     pub fn new(etcd: &Etcd, cluster: stillframe_etcd::Cluster) -> EtcdCluster {
-        EtcdCluster { cluster, names: Arc::new(etcd.names()), links: OnceLock::new(), known: Mutex::default() }
+        EtcdCluster {
+            cluster,
+            names: Arc::new(etcd.names()),
+            links: OnceLock::new(),
+            is_taken: AtomicBool::new(false),
+            known: Mutex::default(),
+        }
     }
 
     /// The connections to the others, as soon as there are any.
@@ -105,9 +114,9 @@ impl EtcdCluster {
         self.cluster.node()
     }
 
-    /// Whether the lease of this node has ended.
+    /// Whether this is no node any more: its lease has ended, or another has its number.
     pub fn is_lost(&self) -> bool {
-        self.cluster.standing() == Standing::Lost
+        self.cluster.standing() == Standing::Lost || self.is_taken.load(Ordering::Relaxed)
     }
 
     /// Leaves: others hear of it at once, if etcd does.
@@ -187,8 +196,12 @@ impl EtcdCluster {
             Some((name, description))
         });
         let all: Vec<(String, Description)> = described.collect();
-        // Where that does not succeed now, etcd says again that it has lost its names.
-        let _ = self.cluster.rebuild(&all);
+        match self.cluster.rebuild(&all) {
+            // Who joined while etcd knew of nobody has its number now, and it has to join anew.
+            Err(stillframe_etcd::Error::Taken { .. }) => self.is_taken.store(true, Ordering::Relaxed),
+            // Where that does not succeed now, it is tried again as long as etcd does not know this node.
+            Ok(_) | Err(_) => {}
+        }
         points::hit("names.rebuilt");
         self.claim(runtime);
     }
