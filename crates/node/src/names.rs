@@ -196,11 +196,10 @@ impl EtcdCluster {
             Some((name, description))
         });
         let all: Vec<(String, Description)> = described.collect();
-        match self.cluster.rebuild(&all) {
-            // Who joined while etcd knew of nobody has its number now, and it has to join anew.
-            Err(stillframe_etcd::Error::Taken { .. }) => self.is_taken.store(true, Ordering::Relaxed),
-            // Where that does not succeed now, it is tried again as long as etcd does not know this node.
-            Ok(_) | Err(_) => {}
+        // Where that does not succeed now, it is tried again as long as etcd does not know this node.
+        if let Err(stillframe_etcd::Error::Taken { .. }) = self.cluster.rebuild(&all) {
+            // Who joined while etcd knew of nobody has its number, and it has to join anew.
+            self.is_taken.store(true, Ordering::Relaxed);
         }
         points::hit("names.rebuilt");
         self.claim(runtime);

@@ -114,7 +114,9 @@ fn nodes_exchange_versions_beside_tls() {
 fn nodes_exchange_versions_over_libfabric() {
     let _watchdog = watchdog(120);
     // `shm` is for nodes of one machine, as these are.
-    for provider in ["tcp", "shm"] {
+    // With both in one process libfabric 1.17 may crash in it: `make fabric` asks for it.
+    let has_shm = std::env::var_os("STILLFRAME_TEST_SHM").is_some();
+    for provider in ["tcp", "shm"].into_iter().filter(|provider| has_shm || *provider != "shm") {
         match Libfabric::open(provider) {
             Ok(fabric) => exchange(&Means::Fabric(Arc::new(fabric))),
             Err(error) => eprintln!("skipped: {error}"),
