@@ -95,8 +95,8 @@ class Puppet:
         self.writing.detach()
 
 
-def main():
-    puppet = Puppet()
+def serve(puppet):
+    """Does what is asked, line by line."""
     for line in sys.stdin:
         what, numbers = json.loads(line)
         try:
@@ -107,4 +107,4 @@ def main():
 
 
 if __name__ == "__main__":
-    main()
+    serve(Puppet())

@@ -2,12 +2,12 @@
 
 What is published is a function of version, rank and index, so that each element that is seen can be checked."""
 
-import json
 import sys
 import time
 
 import numpy as np
 import stillframe as sf
+from puppet import serve
 
 
 def value(version, rank, shape):
@@ -61,16 +61,5 @@ class Observer:
         return seen[1:]
 
 
-def main():
-    puppet = {"rank": Rank, "observer": Observer}[sys.argv[1]]()
-    for line in sys.stdin:
-        what, numbers = json.loads(line)
-        try:
-            answer = {"did": getattr(puppet, what)(**numbers)}
-        except sf.Error as error:
-            answer = {"error": type(error).__name__, "says": str(error)}
-        print(json.dumps(answer), flush=True)
-
-
 if __name__ == "__main__":
-    main()
+    serve({"rank": Rank, "observer": Observer}[sys.argv[1]]())

@@ -73,30 +73,18 @@ impl Filling {
         bulk: &mut dyn Incoming,
         executor: &Executor,
     ) -> Result<(), String> {
-        let end = end_of(share, offset, bulk.left_bytes())?;
-        let mut state = self.state();
-        let State { loan, missing, came, piece, .. } = &mut *state;
-        let Some(loan) = loan.as_mut().filter(|_| missing.contains(&share.writer)) else { return Ok(()) };
-        let came = came.entry(share.writer).or_default();
-        if *came != offset {
-            return Ok(());
-        }
-        match together(&share.transfer).and_then(|begin| loan.get_mut(begin..)?.get_mut(offset as usize..end as usize))
-        {
-            Some(place) => bulk.read(place).map_err(|error| error.to_string())?,
-            None => {
-                make_room(piece, end - offset)?;
-                bulk.read(piece).map_err(|error| error.to_string())?;
-                let part = part(&share.transfer, Side::Source, offset..end);
-                executor.run(&part, piece, loan).map_err(|error| error.to_string())?;
+        self.take(share, offset, bulk.left_bytes(), |end, loan, piece| {
+            let begin = together(&share.transfer);
+            match begin.and_then(|begin| loan.get_mut(begin..)?.get_mut(offset as usize..end as usize)) {
+                Some(place) => bulk.read(place).map_err(|error| error.to_string()),
+                None => {
+                    make_room(piece, end - offset)?;
+                    bulk.read(piece).map_err(|error| error.to_string())?;
+                    let part = part(&share.transfer, Side::Source, offset..end);
+                    executor.run(&part, piece, loan).map_err(|error| error.to_string())
+                }
             }
-        }
-        points::hit("fill.piece");
-        *came = end;
-        if end == share.bytes {
-            missing.remove(&share.writer);
-        }
-        Ok(())
+        })
     }
 
     /// Takes bytes of a share from the version before, which they are as: the next ones, or they are left aside.
@@ -104,18 +92,35 @@ impl Filling {
     /// # Errors
     /// Why that cannot be.
     pub(crate) fn keep(&self, share: &SourceShare, offset: u64, bytes: u64, executor: &Executor) -> Result<(), String> {
-        let end = end_of(share, offset, bytes)?;
         let base = self.base.as_ref().ok_or("bytes of a version before were meant, and there is none")?;
+        self.take(share, offset, bytes, |end, loan, _| {
+            let part = part(&share.transfer, Side::Source, offset..end);
+            let staying = Transfer::new(part.moves().iter().map(staying).collect());
+            let staying = staying.map_err(|error| error.to_string())?;
+            executor.run(&staying, base, loan).map_err(|error| error.to_string())
+        })
+    }
+
+    /// Puts bytes of a share, up to where they end in it, if they are the next ones and it still is waited for.
+    fn take(
+        &self,
+        share: &SourceShare,
+        offset: u64,
+        bytes: u64,
+        put: impl FnOnce(u64, &mut LoanBytes, &mut Vec<u8>) -> Result<(), String>,
+    ) -> Result<(), String> {
+        let end = offset.checked_add(bytes).filter(|end| *end <= share.bytes);
+        let end =
+            end.ok_or_else(|| format!("{bytes} bytes came behind {offset}, and the share has {}", share.bytes))?;
         let mut state = self.state();
-        let State { loan, missing, came, .. } = &mut *state;
+        let State { loan, missing, came, piece, .. } = &mut *state;
         let Some(loan) = loan.as_mut().filter(|_| missing.contains(&share.writer)) else { return Ok(()) };
         let came = came.entry(share.writer).or_default();
         if *came != offset {
             return Ok(());
         }
-        let part = part(&share.transfer, Side::Source, offset..end);
-        let staying = Transfer::new(part.moves().iter().map(staying).collect()).map_err(|error| error.to_string())?;
-        executor.run(&staying, base, loan).map_err(|error| error.to_string())?;
+        put(end, loan, piece)?;
+        points::hit("fill.piece");
         *came = end;
         if end == share.bytes {
             missing.remove(&share.writer);
@@ -181,12 +186,6 @@ impl State {
         self.published_ns = self.published_ns.max(snapshot.published_ns());
         Ok(())
     }
-}
-
-/// Where a piece of a share ends.
-fn end_of(share: &SourceShare, offset: u64, bytes: u64) -> Result<u64, String> {
-    let end = offset.checked_add(bytes).filter(|end| *end <= share.bytes);
-    end.ok_or_else(|| format!("{bytes} bytes came behind {offset}, and the share has {}", share.bytes))
 }
 
 /// A move of the bytes that another one writes, to where they are.

@@ -389,18 +389,14 @@ impl Inner {
                 }
             }
             Message::Piece(Piece { subscription, version, share, offset }) => {
-                let Some((filling, shares)) = self.find_filling(from, subscription, version) else { return };
-                let Some(share) = shares.get(share as usize) else { return };
-                if let Err(why) = filling.receive(share, offset, bulk, &self.executor) {
-                    self.change(|desk| desk.lose(subscription, version, &why));
-                }
+                self.put(from, (subscription, version, share), |filling, share| {
+                    filling.receive(share, offset, bulk, &self.executor)
+                });
             }
             Message::Unchanged(Unchanged { subscription, version, share, offset, bytes }) => {
-                let Some((filling, shares)) = self.find_filling(from, subscription, version) else { return };
-                let Some(share) = shares.get(share as usize) else { return };
-                if let Err(why) = filling.keep(share, offset, bytes, &self.executor) {
-                    self.change(|desk| desk.lose(subscription, version, &why));
-                }
+                self.put(from, (subscription, version, share), |filling, share| {
+                    filling.keep(share, offset, bytes, &self.executor)
+                });
             }
             Message::Sent(Sent { subscription, version, published_ns }) => {
                 let Some((filling, shares)) = self.find_filling(from, subscription, version) else { return };
@@ -419,6 +415,20 @@ impl Inner {
             | Message::GroupListed(_) => self.groups.receive(from, message, bulk),
             // What another node says and cannot be done here is left.
             other => self.change(|desk| _ = desk.receive(from, other)),
+        }
+    }
+
+    /// Puts bytes of a share of a version that a fragment waits for.
+    fn put(
+        &self,
+        from: Node,
+        (subscription, version, share): (u64, Version, u32),
+        put: impl FnOnce(&Filling, &SourceShare) -> Result<(), String>,
+    ) {
+        let Some((filling, shares)) = self.find_filling(from, subscription, version) else { return };
+        let Some(share) = shares.get(share as usize) else { return };
+        if let Err(why) = put(&filling, share) {
+            self.change(|desk| desk.lose(subscription, version, &why));
         }
     }
 

@@ -3,7 +3,7 @@
 use crate::{
     bounds::{NAME_BYTES_MAX, RANKS_MAX, TEXT_BYTES_MAX},
     fault::Fault,
-    item::Item,
+    item::{Item, records},
     reader::Reader,
     writer::Writer,
 };
@@ -28,29 +28,6 @@ pub struct GroupRanks {
     pub runs: Vec<RunTold>,
     /// Versions that all of these ranks have, ascending, each of one run.
     pub versions: Vec<RankVersion>,
-}
-
-macro_rules! records {
-    ($($(#[$about:meta])* $name:ident, $least:literal { $($(#[$field_about:meta])* $field:ident: $kind:ty,)* })*) => {$(
-        $(#[$about])*
-        #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-        pub struct $name {
-            $($(#[$field_about])* pub $field: $kind,)*
-        }
-
-        impl Item for $name {
-            const LEAST_BYTES: usize = $least;
-
-            fn write(&self, to: &mut Writer<'_>) {
-                $(to.item(&self.$field);)*
-            }
-
-            fn read(from: &mut Reader<'_>) -> Result<Self, Fault> {
-                // In the order in which they are written.
-                Ok(Self { $($field: from.item()?,)* })
-            }
-        }
-    )*};
 }
 
 records! {

@@ -94,6 +94,31 @@ impl<T: Item> Item for Box<T> {
     }
 }
 
+/// Values of constant size, whose fields are written one after the other.
+macro_rules! records {
+    ($($(#[$about:meta])* $name:ident, $least:literal { $($(#[$field_about:meta])* $field:ident: $kind:ty,)* })*) => {$(
+        $(#[$about])*
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+        pub struct $name {
+            $($(#[$field_about])* pub $field: $kind,)*
+        }
+
+        impl $crate::item::Item for $name {
+            const LEAST_BYTES: usize = $least;
+
+            fn write(&self, to: &mut $crate::writer::Writer<'_>) {
+                $(to.item(&self.$field);)*
+            }
+
+            fn read(from: &mut $crate::reader::Reader<'_>) -> Result<Self, $crate::fault::Fault> {
+                // In the order in which they are written.
+                Ok(Self { $($field: from.item()?,)* })
+            }
+        }
+    )*};
+}
+pub(crate) use records;
+
 #[cfg(test)]
 mod tests {
     use std::{num::NonZeroU64, sync::Arc};

@@ -150,6 +150,15 @@ fn spans(numbers: &[u32]) -> String {
     spans.iter().map(text).collect::<Vec<_>>().join(" ")
 }
 
+/// How this node and another one stand to each other.
+pub fn describe_link(is_own: bool, is_connected: bool) -> &'static str {
+    match (is_own, is_connected) {
+        (true, _) => "this one",
+        (false, true) => "connected",
+        (false, false) => "apart",
+    }
+}
+
 fn write_nodes(nodes: &[NodeSummary], out: &mut dyn Write) -> Result<(), Failure> {
     let mut table = Table::new(&[
         ("NODE", Align::Right),
@@ -161,11 +170,7 @@ fn write_nodes(nodes: &[NodeSummary], out: &mut dyn Write) -> Result<(), Failure
     ]);
     for node in nodes {
         let bytes = |bytes: u64| if node.is_own { "-".into() } else { units::format_bytes(bytes) };
-        let state = match (node.is_own, node.is_connected) {
-            (true, _) => "this one",
-            (false, true) => "connected",
-            (false, false) => "apart",
-        };
+        let state = describe_link(node.is_own, node.is_connected);
         let (name, address) = (sanitize(&node.name), sanitize(&node.address));
         table.push(vec![
             node.number.to_string(),

@@ -1,5 +1,6 @@
 //! What goes between this node and the others of its job.
 
+use crate::object::list::describe_link;
 use crate::table::sanitize;
 use crate::units;
 use serde::Serialize;
@@ -73,15 +74,10 @@ pub fn describe(node: &NodeSample) -> [String; COLUMNS.len()] {
         Some(bytes) => format!("{}/s", units::format_bytes(bytes as u64)),
         None => "-".into(),
     };
-    let state = match (node.is_own, node.is_connected) {
-        (true, _) => "this one",
-        (false, true) => "connected",
-        (false, false) => "apart",
-    };
     [
         node.number.to_string(),
         sanitize(&node.name),
-        state.into(),
+        describe_link(node.is_own, node.is_connected).into(),
         rate(node.sent_bytes_per_s),
         rate(node.received_bytes_per_s),
     ]

@@ -5,30 +5,7 @@ use stillframe_roster::{
     writer::{Version, Who},
 };
 
-use crate::{fault::Fault, item::Item, reader::Reader, writer::Writer};
-
-macro_rules! records {
-    ($($(#[$about:meta])* $name:ident, $least:literal { $($(#[$field_about:meta])* $field:ident: $kind:ty,)* })*) => {$(
-        $(#[$about])*
-        #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-        pub struct $name {
-            $($(#[$field_about])* pub $field: $kind,)*
-        }
-
-        impl Item for $name {
-            const LEAST_BYTES: usize = $least;
-
-            fn write(&self, to: &mut Writer<'_>) {
-                $(to.item(&self.$field);)*
-            }
-
-            fn read(from: &mut Reader<'_>) -> Result<Self, Fault> {
-                // In the order in which they are written.
-                Ok(Self { $($field: from.item()?,)* })
-            }
-        }
-    )*};
-}
+use crate::item::records;
 
 records! {
     /// Bytes of a version: those of the frame's bulk.
