@@ -14,6 +14,9 @@ import statistics
 import subprocess
 import sys
 
+#: Stillframe's `plain` once more, without sendfile.
+FROM_MEMORY = "from memory"
+
 HERE = pathlib.Path(__file__).parent
 TARGET = HERE / "../../target"
 
@@ -49,6 +52,7 @@ def main():
     print("|---" * 8 + "|")
     cases = [
         ("plain", "sendfile, recv", [in_c, "plain"], False),
+        ("plain", FROM_MEMORY, [ours, "plain"], False),
         ("tls", "OpenSSL", [in_c, "tls"], False),
         ("tls", "OpenSSL, reading ahead", [in_c, "tls"], True),
     ]
@@ -60,7 +64,7 @@ def main():
         times, theirs = [], []
         for _ in range(arguments.turns):
             times.append(seconds([ours, means, *size], False))
-            theirs.append(seconds([*other, *size], read_ahead))
+            theirs.append(seconds([*other, *size, *(["memory"] if beside == FROM_MEMORY else [])], read_ahead))
         cells = []
         for own, beside_it in zip(zip(*times), zip(*theirs)):  # of the clock, of the processors
             ratios = sorted(there / here for here, there in zip(own, beside_it))

@@ -7,8 +7,8 @@ from turns import BUILT, HERE, REGIONS, ROOT, SETTLING, Role, Runtimes, ratio, s
 
 #: scripts/setup.sh sst puts ADIOS2 there.
 PYTHON = ROOT / "target" / "venv" / "bin" / "python"
-#: Memory that glibc got stays with it, which halves the times of SST.
-MEMORY = {"MALLOC_MMAP_MAX_": "0", "MALLOC_TRIM_THRESHOLD_": str(1 << 62)}
+#: SST as it is installed; and with glibc told to keep the memory that it got, which about halves the times of SST.
+BESIDE = {"SST": {}, "SST, memory kept": {"MALLOC_MMAP_MAX_": "0", "MALLOC_TRIM_THRESHOLD_": str(1 << 62)}}
 
 
 def step(writer, reader, number):
@@ -21,8 +21,6 @@ def step(writer, reader, number):
 def sst(arguments, report):
     mib, own, beside = arguments.mib, BUILT / "nodes-bench", HERE / "beside_sst.py"
     print(f"\nsteps of {mib} MiB to a reader on another node, plain\n")
-    print("| SST ms | loaned ms | ratio | copied ms | ratio |")
-    print("|---" * 5 + "|")
     with Nodes(2, shm_bytes=8 << 30) as nodes, Runtimes(nodes, plain=True):
         there, here = nodes[0], nodes[1]
         pairs = {}
@@ -30,8 +28,10 @@ def sst(arguments, report):
             words = [REGIONS, "contiguous", mib, "--name", kind]
             writer = Role(there, own, "write", *words, *(["--loaned"] if kind == "loaned" else []))
             pairs[kind] = writer, Role(here, own, "await", *words)
-        file = nodes.folder / "sst"
-        pairs["sst"] = Role(there, PYTHON, beside, "write", file, mib, **MEMORY), Role(here, PYTHON, beside, "read", file, mib, **MEMORY)
+        for number, (kind, environment) in enumerate(BESIDE.items()):
+            file = nodes.folder / f"sst{number}"
+            role = lambda node, does: Role(node, PYTHON, beside, does, file, mib, **environment)
+            pairs[kind] = role(there, "write"), role(here, "read")
         rows = []
         for number in range(1, arguments.turns + SETTLING + 1):
             order = list(pairs) if number % 2 else list(reversed(pairs))
@@ -43,8 +43,12 @@ def sst(arguments, report):
             for role in (reader, writer):
                 role.process.wait(60)
     times = {kind: [row[kind] for row in rows[SETTLING:]] for kind in pairs}
-    ms = {kind: f"{statistics.median(times[kind]) / 1e6:.1f}" for kind in pairs}
-    ratios = {kind: ratio(times[kind], times["sst"]) for kind in ("loaned", "copied")}
-    print(f"| {ms['sst']} | " + " | ".join(f"{ms[kind]} | {show(ratios[kind])}" for kind in ratios) + " |", flush=True)
-    for kind, values in ratios.items():
-        report.append({"row": "sst", "fragment": kind, "mib": mib, "times": values})
+    print("| | ms | of SST | of SST, memory kept |")
+    print("|---" * 4 + "|")
+    for kind, values in times.items():
+        cells = [f"{statistics.median(values) / 1e6:.1f}"]
+        if kind not in BESIDE:
+            ratios = {beside: ratio(values, times[beside]) for beside in BESIDE}
+            cells += map(show, ratios.values())
+            report.append({"row": "sst", "fragment": kind, "mib": mib, "times": ratios})
+        print(f"| {kind} | {' | '.join(cells)} |", flush=True)

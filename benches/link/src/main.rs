@@ -1,7 +1,7 @@
 //! Sends a file in shared memory to the memory of another thread, over a connection to this machine.
 //!
 //! `link-bench tls|plain|fabric:PROVIDER MIB ROUNDS` prints the seconds of each round, from the call to the receiver's word that it has all, and those
-//! that processors worked for it.
+//! that processors worked for it. With `memory` behind it, it sends from memory and not from a file: a runtime does so with versions.
 //! `link-bench messages BYTES ROUNDS` prints those of a message there and back.
 
 use std::fs::File;
@@ -37,17 +37,16 @@ fn receive(connection: Connection, bytes: usize, rounds: usize) -> Result<(), Er
     Ok(())
 }
 
-fn run(means: Means, body: &[u8], file: Option<&File>, bytes: usize, rounds: usize) -> Result<(), Error> {
+fn run(means: Means, body: &[u8], bulk: Source<'_>, rounds: usize) -> Result<(), Error> {
     let dir = env::temp_dir().join(format!("link-bench-{}", std::process::id()));
     let identity = identity::create(&dir, "bench", identity::LIFETIME)?;
     let _ = fs::remove_dir_all(&dir);
     let (connects, accepts) = pair(&identity, &Options { means, ..Options::default() })?;
     thread::scope(|scope| {
-        let receiving = scope.spawn(|| receive(accepts, file.map_or(0, |_| bytes), rounds));
+        let receiving = scope.spawn(|| receive(accepts, bulk.bytes() as usize, rounds));
         let (sender, mut receiver) = connects.split();
         for _ in 0..rounds {
             let (begin, worked) = (Instant::now(), process_time());
-            let bulk = file.map_or(Source::Nothing, |file| Source::file(file, 0, bytes as u64));
             sender.send(1, body, bulk, LIMIT)?;
             receiver.next(LIMIT)?;
             println!("{} {}", begin.elapsed().as_secs_f64(), (process_time() - worked).as_secs_f64());
@@ -70,7 +69,7 @@ fn main() -> ExitCode {
     let arguments: Vec<String> = env::args().collect();
     let number = |place: usize| arguments.get(place).and_then(|text| text.parse::<usize>().ok());
     let done = match (arguments.get(1).map(String::as_str), number(2), number(3)) {
-        (Some("messages"), Some(bytes), Some(rounds)) => run(Means::Tls, &vec![7; bytes], None, 0, rounds),
+        (Some("messages"), Some(bytes), Some(rounds)) => run(Means::Tls, &vec![7; bytes], Source::Nothing, rounds),
         (Some(means), Some(mib), Some(rounds)) => {
             let means = match named(means) {
                 Ok(means) => means,
@@ -79,6 +78,9 @@ fn main() -> ExitCode {
                     return ExitCode::FAILURE;
                 }
             };
+            if arguments.get(4).is_some_and(|word| word == "memory") {
+                return ended(run(means, &[], Source::Bytes(&vec![7; mib << 20]), rounds));
+            }
             let path = format!("/dev/shm/link-bench-{}", std::process::id());
             let bytes = mib << 20;
             let file = File::options().read(true).write(true).create_new(true).open(&path).and_then(|file| {
@@ -87,7 +89,7 @@ fn main() -> ExitCode {
                 Ok(file)
             });
             match file {
-                Ok(file) => run(means, &[], Some(&file), bytes, rounds),
+                Ok(file) => run(means, &[], Source::file(&file, 0, bytes as u64), rounds),
                 Err(error) => {
                     eprintln!("{path}: {error}");
                     return ExitCode::FAILURE;
@@ -95,10 +97,16 @@ fn main() -> ExitCode {
             }
         }
         _ => {
-            eprintln!("usage: link-bench tls|plain|fabric:PROVIDER MIB ROUNDS, or link-bench messages BYTES ROUNDS");
+            eprintln!(
+                "usage: link-bench tls|plain|fabric:PROVIDER MIB ROUNDS [memory], or link-bench messages BYTES ROUNDS"
+            );
             return ExitCode::FAILURE;
         }
     };
+    ended(done)
+}
+
+fn ended(done: Result<(), Error>) -> ExitCode {
     match done {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {

@@ -1,6 +1,7 @@
 //! A version of a fragment that a process of this node reads, as it is put together.
 
 use crate::network::Incoming;
+use crate::scatter;
 use crate::sending::{Way, make_room};
 use drepl::clip::part;
 use drepl::executor::Executor;
@@ -73,17 +74,15 @@ impl Filling {
         bulk: &mut dyn Incoming,
         executor: &Executor,
     ) -> Result<(), String> {
-        self.take(share, offset, bulk.left_bytes(), |end, loan, piece| {
-            let begin = together(&share.transfer);
-            match begin.and_then(|begin| loan.get_mut(begin..)?.get_mut(offset as usize..end as usize)) {
-                Some(place) => bulk.read(place).map_err(|error| error.to_string()),
-                None => {
-                    make_room(piece, end - offset)?;
-                    bulk.read(piece).map_err(|error| error.to_string())?;
-                    let part = part(&share.transfer, Side::Source, offset..end);
-                    executor.run(&part, piece, loan).map_err(|error| error.to_string())
-                }
+        let bytes = bulk.left_bytes();
+        self.take(share, offset, bytes, |end, loan, piece| {
+            let part = part(&share.transfer, Side::Source, offset..end);
+            if let Some(mut places) = scatter::places(&part, bytes, loan) {
+                return bulk.read_pieces(&mut places).map_err(|error| error.to_string());
             }
+            make_room(piece, bytes)?;
+            bulk.read(piece).map_err(|error| error.to_string())?;
+            executor.run(&part, piece, loan).map_err(|error| error.to_string())
         })
     }
 
@@ -192,11 +191,4 @@ impl State {
 fn staying(each: &Move) -> Move {
     let axis = |axis: &Axis| Axis { from_bytes: axis.to_bytes, ..*axis };
     Move { from: each.to, swap_bytes: 1, axes: each.axes.iter().map(axis).collect(), ..each.clone() }
-}
-
-/// Where a transfer puts its bytes, if they come together and as they are.
-fn together(transfer: &Transfer) -> Option<usize> {
-    let [one] = transfer.moves() else { return None };
-    let is_whole = one.from == 0 && one.swap_bytes == 1 && one.axes.is_empty();
-    usize::try_from(one.to).ok().filter(|_| is_whole)
 }

@@ -51,6 +51,7 @@ mod readers;
 pub mod reporting;
 pub mod roster;
 pub mod runtime;
+mod scatter;
 mod sending;
 pub mod service;
 mod socket;

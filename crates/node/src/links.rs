@@ -7,7 +7,7 @@ use crate::error::{Error, Result};
 use crate::network::{Incoming, Network, Outgoing, Traffic, Transmission};
 use crate::runtime::Runtime;
 use std::collections::{BTreeMap, VecDeque};
-use std::io;
+use std::io::{self, IoSliceMut};
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
@@ -479,5 +479,9 @@ impl Incoming for InFrame<'_, '_> {
 
     fn read(&mut self, into: &mut [u8]) -> io::Result<()> {
         self.0.read(into, LIMIT).map_err(io::Error::other)
+    }
+
+    fn read_pieces(&mut self, into: &mut [IoSliceMut<'_>]) -> io::Result<()> {
+        self.0.read_pieces(into, LIMIT).map_err(io::Error::other)
     }
 }

@@ -1,7 +1,7 @@
 //! Who carries messages to other nodes.
 
 use std::fmt::Debug;
-use std::io;
+use std::io::{self, IoSliceMut};
 use stillframe_roster::writer::Node;
 use stillframe_wire::Message;
 
@@ -60,6 +60,14 @@ pub trait Incoming {
     /// # Errors
     /// The connection has ended.
     fn read(&mut self, into: &mut [u8]) -> io::Result<()>;
+
+    /// Reads as many as these places have room for, one after the other.
+    ///
+    /// # Errors
+    /// The connection has ended.
+    fn read_pieces(&mut self, into: &mut [IoSliceMut<'_>]) -> io::Result<()> {
+        into.iter_mut().try_for_each(|piece| self.read(piece))
+    }
 }
 
 /// Of messages without.
