@@ -13,7 +13,9 @@
 //! | [`home`] | an object's home, if this node is it |
 //! | [`reporting`] | what a node tells an object's home |
 //! | `memory` | what versions of other nodes may take |
+//! | `ahead` | memory that one thread fills while another uses what was filled before |
 //! | `sending` | versions for readers of other nodes |
+//! | `scatter` | bytes that are received straight to where they belong |
 //! | `filling` | a version that is put together for a reader of this node |
 //! | `surroundings` | what an object needs of its node |
 //! | `known` | what a node knows of an object |
@@ -33,6 +35,7 @@
 //! Each uses only those above it. A lock guards the desk; whatever moves bytes does so without it.
 #![forbid(unsafe_code)]
 
+mod ahead;
 pub mod cluster;
 mod desk;
 pub mod error;

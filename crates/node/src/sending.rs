@@ -1,5 +1,6 @@
 //! Versions of this node's writers, for fragments that processes of other nodes read.
 
+use crate::ahead::ahead;
 use crate::network::{Outgoing, Transmission};
 use drepl::clip::part;
 use drepl::executor::Executor;
@@ -69,6 +70,24 @@ struct Packed {
     bytes: u64,
 }
 
+/// Some of a piece: all of it, or a part of one whose bytes lie together.
+#[derive(Debug)]
+struct Stretch<'p> {
+    piece: &'p Packed,
+    /// The bytes of the variable that it is made of.
+    range: Range<u64>,
+    bytes: u64,
+    /// Whether they are to be sent, since the other node has others.
+    is_new: bool,
+}
+
+impl Stretch<'_> {
+    /// Whether its bytes are packed before they are sent.
+    fn is_packed(&self) -> bool {
+        self.is_new && self.piece.run().is_none()
+    }
+}
+
 impl Packed {
     /// Which bytes of the variable it is, if these lie together.
     fn run(&self) -> Option<Range<u64>> {
@@ -77,17 +96,18 @@ impl Packed {
         one.axes.is_empty().then_some(begin..begin + one.run_bytes)
     }
 
-    /// What is sent of it, one after the other: of which bytes of the variable, how many, and whether they are to be sent. Where bytes
-    /// have changed is said ascending.
-    fn stretches(&self, changed: Option<&[Range<usize>]>) -> Vec<(Range<u64>, u64, bool)> {
+    /// What is sent of it, one after the other. Where bytes have changed is said ascending.
+    fn stretches(&self, changed: Option<&[Range<usize>]>) -> Vec<Stretch<'_>> {
+        let stretch = |range, bytes, is_new| Stretch { piece: self, range, bytes, is_new };
+        let part = |range: Range<u64>, is_new| stretch(range.clone(), range.end - range.start, is_new);
         let whole = self.run().unwrap_or_else(|| self.window.clone());
-        let Some(changed) = changed else { return vec![(whole, self.bytes, true)] };
+        let Some(changed) = changed else { return vec![stretch(whole, self.bytes, true)] };
         let first = changed.partition_point(|range| range.end as u64 <= whole.start);
         let changed = changed[first..].iter().map(|range| range.start as u64..range.end as u64);
         let mut changed = changed.take_while(|range| range.start < whole.end).peekable();
         if self.run().is_none() {
             let is_new = changed.peek().is_some();
-            return vec![(whole, self.bytes, is_new)];
+            return vec![stretch(whole, self.bytes, is_new)];
         }
         let (mut all, mut at) = (Vec::new(), whole.start);
         while let Some(range) = changed.next() {
@@ -98,11 +118,11 @@ impl Packed {
             }
             let begin = if begin - at < UNCHANGED_BYTES { at } else { begin };
             let end = if whole.end - end < UNCHANGED_BYTES { whole.end } else { end };
-            all.extend((begin > at).then(|| (at..begin, begin - at, false)));
-            all.push((begin..end, end - begin, true));
+            all.extend((begin > at).then(|| part(at..begin, false)));
+            all.push(part(begin..end, true));
             at = end;
         }
-        all.extend((whole.end > at).then(|| (at..whole.end, whole.end - at, false)));
+        all.extend((whole.end > at).then(|| part(at..whole.end, false)));
         all
     }
 }
@@ -193,7 +213,7 @@ impl Transmission for Job {
             points::hit("send.told");
         }
         let published_ns = snapshots.iter().map(Snapshot::published_ns).max().unwrap_or(0);
-        let mut sending = Sending { to, subscription, version, buffer: Vec::new(), window: Vec::new() };
+        let mut sending = Sending { to, subscription, version };
         for (share, (one, snapshot)) in cargo.iter().zip(snapshots).enumerate() {
             let changed = older.as_ref().and_then(|older| snapshot.changed(&older[share], &one.variable).ok());
             match sending.send(share as u32, one, snapshot, changed.as_deref()) {
@@ -225,13 +245,11 @@ impl From<io::Error> for Failed {
     }
 }
 
-/// Where pieces of a version go, and memory for one.
+/// Where pieces of a version go.
 struct Sending<'a> {
     to: &'a mut dyn Outgoing,
     subscription: u64,
     version: Version,
-    buffer: Vec<u8>,
-    window: Vec<u8>,
 }
 
 impl Sending<'_> {
@@ -243,53 +261,85 @@ impl Sending<'_> {
         snapshot: Snapshot,
         changed: Option<&[Range<usize>]>,
     ) -> Result<(), Failed> {
-        // Another user could cut the file short meanwhile: of his only copies are read.
-        let view = match snapshot.is_foreign() {
-            true => None,
-            false => Some(snapshot.view(&cargo.variable).map_err(|_| Failed::Source)?),
-        };
-        let Sending { to, subscription, version, buffer, window } = self;
-        let (subscription, version, variable) = (*subscription, *version, &cargo.variable);
-        let mut offset = 0;
-        for piece in &cargo.pieces {
-            for (range, bytes, is_new) in piece.stretches(changed) {
+        let content = Content::new(&snapshot, &cargo.variable)?;
+        let stretches: Vec<Stretch<'_>> = cargo.pieces.iter().flat_map(|piece| piece.stretches(changed)).collect();
+        let packed: Vec<&Stretch<'_>> = stretches.iter().filter(|one| one.is_packed()).collect();
+        // While a piece is sent the next one is packed.
+        ahead(&packed, |one, memory| content.pack(one, memory), |next| self.send_all(share, &stretches, &content, next))
+    }
+
+    fn send_all(
+        &mut self,
+        share: u32,
+        stretches: &[Stretch<'_>],
+        content: &Content<'_>,
+        next_packed: &mut dyn FnMut(Memory) -> Option<Result<Memory, Failed>>,
+    ) -> Result<(), Failed> {
+        let (subscription, version) = (self.subscription, self.version);
+        let (mut offset, mut memory) = (0, Memory::default());
+        for one in stretches {
+            let bytes = one.bytes;
+            if !one.is_new {
+                let unchanged = Unchanged { subscription, version, share, offset, bytes };
+                self.to.send(Message::Unchanged(unchanged), &[])?;
+            } else {
                 let head = Message::Piece(Piece { subscription, version, share, offset });
-                match (is_new, piece.run()) {
-                    (false, _) => {
-                        let unchanged = Unchanged { subscription, version, share, offset, bytes };
-                        to.send(Message::Unchanged(unchanged), &[])?;
-                    }
-                    (true, Some(_)) => to.send(head, bytes_of(view.as_ref(), &snapshot, variable, &range, window)?)?,
-                    (true, None) => {
-                        make_room(buffer, bytes).map_err(|_| Failed::Source)?;
-                        let source = bytes_of(view.as_ref(), &snapshot, variable, &range, window)?;
-                        let packed = Executor::new(1).run(&piece.pack, source, buffer);
-                        packed.map_err(|_| Failed::Source)?;
-                        to.send(head, buffer)?;
-                    }
-                }
-                offset += bytes;
+                let bulk = if one.is_packed() {
+                    memory = next_packed(memory).ok_or(Failed::Source)??;
+                    &memory.packed
+                } else {
+                    content.bytes(&one.range, &mut memory.window)?
+                };
+                self.to.send(head, bulk)?;
             }
+            offset += bytes;
         }
         Ok(())
     }
 }
 
-/// Bytes of a variable, where they lie or as a copy.
-fn bytes_of<'v>(
-    view: Option<&'v View>,
-    snapshot: &Snapshot,
-    variable: &str,
-    range: &Range<u64>,
-    memory: &'v mut Vec<u8>,
-) -> Result<&'v [u8], Failed> {
-    match view {
-        Some(view) => view.get(range.start as usize..range.end as usize).ok_or(Failed::Source),
-        None => {
-            make_room(memory, range.end - range.start).map_err(|_| Failed::Source)?;
-            snapshot.read(variable, range.start as usize, memory).map_err(|_| Failed::Source)?;
-            Ok(memory)
+/// Memory for a piece.
+#[derive(Default)]
+struct Memory {
+    packed: Vec<u8>,
+    /// What it is packed of, if that has to be copied first.
+    window: Vec<u8>,
+}
+
+/// The bytes of a variable.
+struct Content<'a> {
+    snapshot: &'a Snapshot,
+    variable: &'a str,
+    /// Where they lie. Another user could cut the file short meanwhile: of his there are only copies.
+    view: Option<View>,
+}
+
+impl<'a> Content<'a> {
+    fn new(snapshot: &'a Snapshot, variable: &'a str) -> Result<Content<'a>, Failed> {
+        let view = match snapshot.is_foreign() {
+            true => None,
+            false => Some(snapshot.view(variable).map_err(|_| Failed::Source)?),
+        };
+        Ok(Content { snapshot, variable, view })
+    }
+
+    /// Some of them, where they lie or as a copy.
+    fn bytes<'m>(&'m self, range: &Range<u64>, memory: &'m mut Vec<u8>) -> Result<&'m [u8], Failed> {
+        match &self.view {
+            Some(view) => view.get(range.start as usize..range.end as usize).ok_or(Failed::Source),
+            None => {
+                make_room(memory, range.end - range.start).map_err(|_| Failed::Source)?;
+                self.snapshot.read(self.variable, range.start as usize, memory).map_err(|_| Failed::Source)?;
+                Ok(memory)
+            }
         }
+    }
+
+    /// Packs a stretch.
+    fn pack(&self, one: &Stretch<'_>, memory: &mut Memory) -> Result<(), Failed> {
+        make_room(&mut memory.packed, one.bytes).map_err(|_| Failed::Source)?;
+        let source = self.bytes(&one.range, &mut memory.window)?;
+        Executor::new(1).run(&one.piece.pack, source, &mut memory.packed).map_err(|_| Failed::Source)
     }
 }
 
