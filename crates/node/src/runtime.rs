@@ -436,7 +436,8 @@ impl Inner {
         self.shares.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// What a share belongs to; nothing if nobody waits for it any more.
+    /// What a share belongs to; nothing if nobody waits for it any more. Where pieces go is said again with each other set of writers,
+    /// but that may be lost with a connection: what was said of other writers is nothing to go by.
     fn find_filling(
         &self,
         from: Node,
@@ -445,7 +446,8 @@ impl Inner {
     ) -> Option<(Arc<Filling>, Arc<Vec<SourceShare>>)> {
         let shares = self.shares().get(&(from, subscription)).cloned()?;
         let filling = self.desk().filling(subscription, version)?;
-        Some((filling, shares))
+        let is_of_these = filling.writers_of(from).eq(shares.iter().map(|share| share.writer));
+        is_of_these.then_some((filling, shares))
     }
 }
 
