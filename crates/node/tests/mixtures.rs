@@ -7,6 +7,7 @@ mod places;
 use common::watchdog;
 use places::{Fault, Nodes};
 use std::time::Duration;
+use stillframe::Outcome;
 
 const LONG: Duration = Duration::from_secs(20);
 const SHORT: Duration = Duration::from_millis(300);
@@ -46,4 +47,27 @@ fn bytes_of_one_writer_never_come_where_another_one_has_its_elements() {
         reading.join().unwrap().unwrap();
     });
     assert_eq!(all.variable::<i32>("v").unwrap(), [3, 3, 3, 3, -3, -3, -3, -3]);
+}
+
+/// A link takes no bytes, and a program asks for one version after the other, as they come.
+#[test]
+fn versions_that_nobody_waits_for_any_more_are_held_for_nobody() {
+    let _watchdog = watchdog(180);
+    let nodes = Nodes::new("stalled", 2);
+    let here = nodes.objects(0).create("u", "var u [8] int32").create().unwrap();
+    let there = nodes.objects(1).wait("u", LONG).unwrap();
+    let mut writer = here.write("{ var v = u }").attach().unwrap();
+    let mut all = there.read("{ var v = u }").attach().unwrap();
+    writer.publish(1).unwrap();
+    all.reattach(1, LONG).unwrap();
+    nodes.set_fault(0, 1, Fault { stalls_versions: true, ..Fault::default() });
+    for version in 2..=100 {
+        writer.variable_mut::<i32>("v").unwrap().fill(version as i32);
+        let published = writer.publish(version).unwrap();
+        assert_eq!(published.outcome, Outcome::Published, "version {version}");
+        assert!(all.reattach(version, Duration::from_millis(30)).unwrap_err().is_timeout());
+    }
+    nodes.set_fault(0, 1, Fault::default());
+    all.reattach(100, LONG).unwrap();
+    assert_eq!(all.variable::<i32>("v").unwrap(), [100; 8]);
 }
