@@ -115,7 +115,7 @@ impl Runtime {
         let clients = Clients::default();
         let tell = {
             let clients = clients.clone();
-            Arc::new(move |client, reply: &Reply| clients.reply(client, reply))
+            Arc::new(move |client, reply: &Reply| clients.tell(client, reply))
         };
         let groups = Groups::new(node, objects.dir(), cluster.clone(), network.clone(), tell);
         let inner = Arc::new(Inner {
@@ -251,7 +251,7 @@ impl Inner {
         let Todo { jobs, own, replies } = desk.finish_round();
         drop(desk);
         for (client, reply) in replies {
-            self.clients.reply(client, &reply);
+            self.clients.tell(client, &reply);
         }
         for (to, job) in jobs {
             self.network.transmit(to, Box::new(job));
@@ -310,7 +310,7 @@ impl Inner {
             let named = thread::Builder::new().name("stillframe-program".into()).stack_size(256 << 10);
             let spawned = named.spawn(move || {
                 let ask = |request| inner.ask(client, request);
-                socket::serve(stream, ask, |reply| inner.clients.reply(client, reply));
+                socket::serve(stream, ask, |reply| inner.clients.answer(client, reply));
                 inner.clients.remove(client);
                 inner.shares().retain(|(_, place), _| reader_of(*place) != client);
                 inner.groups.close(client);
