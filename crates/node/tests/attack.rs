@@ -380,3 +380,28 @@ fn programs_that_hardly_read_their_answers_hold_up_no_other() {
         read.unwrap();
     });
 }
+
+/// Somebody holds every version of a fragment that the runtime fills, as many as a region can have.
+#[test]
+fn a_fragment_whose_versions_are_all_held_is_filled_elsewhere() {
+    let _watchdog = watchdog(120);
+    let nodes = Nodes::new("held", 2);
+    let here = nodes.objects(0).create("u", "var u [8] int32").create().unwrap();
+    let there = nodes.objects(1).wait("u", LONG).unwrap();
+    let mut writer = here.write("{ var v = u }").attach().unwrap();
+    let mut all = there.read("{ var v = u }").attach().unwrap();
+    let mut held = Vec::new();
+    for version in 1..=100 {
+        writer.variable_mut::<i32>("v").unwrap().fill(version as i32);
+        writer.publish(version).unwrap();
+        all.reattach(version, LONG).unwrap_or_else(|error| panic!("version {version}: {error}"));
+        assert_eq!(all.variable::<i32>("v").unwrap(), [version as i32; 8]);
+        let options = stillframe::Observer::options().dir(nodes.dir(1));
+        let regions = stillframe::inspect::regions(&nodes.dir(1).join("objects")).unwrap();
+        for region in regions.iter().filter(|region| region.name.contains("/r")) {
+            let observer = options.clone().open(&format!("objects/{}", region.name)).unwrap();
+            held.extend(observer.version(version).ok());
+        }
+    }
+    assert!(held.len() > 90, "{}", held.len());
+}
