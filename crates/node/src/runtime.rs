@@ -303,14 +303,12 @@ impl Inner {
                 return;
             }
             let client = self.next_client.fetch_add(1, Ordering::Relaxed);
-            if self.clients.add(client, &stream).is_err() {
-                continue;
-            }
+            let Some(served) = self.clients.add(client, stream) else { continue };
             let inner = self.clone();
             let named = thread::Builder::new().name("stillframe-program".into()).stack_size(256 << 10);
             let spawned = named.spawn(move || {
                 let ask = |request| inner.ask(client, request);
-                socket::serve(stream, ask, |reply| inner.clients.answer(client, reply));
+                socket::serve(&served, ask, |reply| inner.clients.answer(client, reply));
                 inner.clients.remove(client);
                 inner.shares().retain(|(_, place), _| reader_of(*place) != client);
                 inner.groups.close(client);

@@ -9,11 +9,14 @@ use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
-use stillframe_kernel::socket;
+use stillframe_kernel::{descriptors, socket};
 use stillframe_object::runtime::{LINE_BYTES_MAX, Reply, Request};
 
 /// How long a program may take to read a reply before its connection ends.
 const SLOW: Duration = Duration::from_secs(5);
+
+/// Of how many descriptors one may be a program's: the others are for other nodes and for regions.
+const OWN_SHARE: u64 = 2;
 
 /// Bytes of replies that wait at most while its own thread gives a program a long one.
 const WAITING_BYTES_MAX: usize = 1 << 20;
@@ -24,7 +27,7 @@ pub(crate) struct Clients(Arc<Mutex<BTreeMap<u64, Arc<Client>>>>);
 
 /// A connection. Its own thread waits until its program has read what it asked for; others, which have more to do, wait for no program.
 #[derive(Debug)]
-struct Client {
+pub(crate) struct Client {
     stream: UnixStream,
     out: Mutex<Out>,
 }
@@ -100,11 +103,23 @@ impl Clients {
         self.lock().get(&client).cloned()
     }
 
-    pub(crate) fn add(&self, client: u64, stream: &UnixStream) -> std::io::Result<()> {
-        stream.set_write_timeout(Some(SLOW))?;
-        let one = Client { stream: stream.try_clone()?, out: Mutex::default() };
-        self.lock().insert(client, Arc::new(one));
-        Ok(())
+    /// Takes a program's connection, unless there are too many already: then it is told so.
+    pub(crate) fn add(&self, number: u64, stream: UnixStream) -> Option<Arc<Client>> {
+        stream.set_write_timeout(Some(SLOW)).ok()?;
+        let client = Arc::new(Client { stream, out: Mutex::default() });
+        let mut all = self.lock();
+        let limit = descriptors::limit();
+        if all.len() as u64 >= limit / OWN_SHARE {
+            let why = format!(
+                "programs of this node have {} connections to its runtime, which may have {limit} descriptors: end some, or start it \
+                 where 'ulimit -n' says more",
+                all.len()
+            );
+            line_of(&Reply::Failed(why)).map(|line| client.try_write(&line));
+            return None;
+        }
+        all.insert(number, client.clone());
+        Some(client)
     }
 
     pub(crate) fn remove(&self, client: u64) {
@@ -131,8 +146,8 @@ pub(crate) fn listen(path: &Path) -> Result<UnixListener> {
 }
 
 /// Takes what a program asks, until its connection ends.
-pub(crate) fn serve(stream: UnixStream, mut ask: impl FnMut(Request) -> Option<Reply>, answer: impl Fn(&Reply)) {
-    let mut lines = BufReader::new(stream);
+pub(crate) fn serve(client: &Client, mut ask: impl FnMut(Request) -> Option<Reply>, answer: impl Fn(&Reply)) {
+    let mut lines = BufReader::new(&client.stream);
     loop {
         let mut line = Vec::new();
         match (&mut lines).take(LINE_BYTES_MAX).read_until(b'\n', &mut line) {
