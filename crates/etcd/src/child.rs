@@ -147,8 +147,10 @@ impl ChildOptions {
             .args(["--logger", "zap", "--log-level", "warn", "--log-outputs", "stderr"]);
         if let Some(tls) = &self.tls {
             command.arg("--client-cert-auth");
-            command.arg("--trusted-ca-file").arg(&tls.ca);
-            command.arg("--cert-file").arg(&tls.certificate).arg("--key-file").arg(&tls.key);
+            // It runs in a directory of its own.
+            let whole = |path: &Path| std::path::absolute(path).unwrap_or_else(|_| path.into());
+            command.arg("--trusted-ca-file").arg(whole(&tls.ca));
+            command.arg("--cert-file").arg(whole(&tls.certificate)).arg("--key-file").arg(whole(&tls.key));
         }
         // Variables with this beginning would be options, too.
         let own = std::env::vars_os().map(|(name, _)| name).filter(|name| name.to_string_lossy().starts_with("ETCD_"));

@@ -16,6 +16,7 @@ pub mod background;
 pub mod child;
 pub mod copy;
 pub mod dependent;
+pub mod descriptors;
 pub mod disk;
 mod entries;
 pub mod exit;

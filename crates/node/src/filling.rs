@@ -10,7 +10,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Mutex, MutexGuard, PoisonError, TryLockError};
 use stillframe::{LoanBytes, Snapshot, View};
 use stillframe_kernel::points;
-use stillframe_roster::writer::{Version, Writer};
+use stillframe_roster::writer::{Node, Version, Writer};
 use stillframe_wire::data::SourceShare;
 
 /// Memory of the next version, and whose elements are still to come.
@@ -57,6 +57,12 @@ impl Filling {
             published_ns: 0,
         };
         Filling { version, writers, base, state: Mutex::new(state) }
+    }
+
+    /// Those of its writers that a node has, ascending.
+    pub(crate) fn writers_of(&self, node: Node) -> impl Iterator<Item = Writer> {
+        let first = Writer { node, process: 0, serial: 0 };
+        self.writers.range(first..).copied().take_while(move |writer| writer.node == node)
     }
 
     fn state(&self) -> MutexGuard<'_, State> {

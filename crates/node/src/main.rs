@@ -12,7 +12,7 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::time::{Duration, Instant};
 use stillframe_etcd::Tls;
 use stillframe_fabric::Libfabric;
-use stillframe_kernel::{points, priority};
+use stillframe_kernel::{descriptors, points, priority};
 use stillframe_link::{Means, identity};
 use stillframe_node::{Service, ServiceOptions};
 use stillframe_object::Objects;
@@ -225,6 +225,8 @@ fn run(args: Run) -> Result<(), Box<dyn std::error::Error>> {
         let [ca, certificate, key] = <[PathBuf; 3]>::try_from(files).ok()?;
         Some(Tls { ca, certificate, key, name: None })
     });
+    // Each fragment that a program reads takes one, and each other node some.
+    descriptors::raise_limit();
     // Before there are threads, which inherit it.
     priority::step_back(args.nice)?;
     priority::weigh_session(args.nice)?;

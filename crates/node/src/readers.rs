@@ -1,6 +1,6 @@
 //! Fragments that programs of this node read and that the runtime fills.
 
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::filling::Filling;
 use crate::known::{Known, numbers};
 use crate::memory::Charge;
@@ -91,7 +91,7 @@ impl Readers {
         around: &Surroundings,
     ) -> Result<String> {
         let (view, _) = known.relay.fragment(&text, bindings)?;
-        let charge = around.memory.charge(VERSIONS * view.fragment.size_bytes())?;
+        let charge = around.memory.charge(bytes_of(&view.fragment))?;
         let receiver = known.relay.receive(&text, bindings)?;
         points::hit("read.begun");
         let layout = FragmentText { text, bindings: bindings_of(bindings) };
@@ -225,17 +225,25 @@ impl Readers {
                 let is_current =
                     place.filling.as_ref().is_some_and(|filling| Some(&filling.writers) == place.confirmed.as_ref());
                 let filled = if is_current { Ok(()) } else { self.fill(known, number, version, &writers, around) };
-                if let Err(error) = filled.and_then(|()| self.finish(known, number, around)) {
-                    // The home does not say the same once more. The program asks again, as long as it wants to wait.
-                    if let Some((one, index)) = self.place(number) {
-                        one.places[index].end(known, number);
-                    }
-                    around.replies.extend(is_asked.then(|| (reader_of(number), Reply::Failed(error.to_string()))));
-                    return Err(error);
-                }
+                return match filled {
+                    Ok(()) => self.finish(known, number, around),
+                    Err(error) => self.fail(known, number, error, around),
+                };
             }
         }
         Ok(())
+    }
+
+    /// A version cannot be put together here. The home does not say once more that it is there: the program asks again, as long as it
+    /// wants to wait.
+    fn fail(&mut self, known: &mut Known, number: u64, error: Error, around: &mut Surroundings) -> Result<()> {
+        if let Some((one, index)) = self.place(number) {
+            if one.asked.is_some() && one.asked == one.places[index].wanted {
+                around.replies.push((reader_of(number), Reply::Failed(error.to_string())));
+            }
+            one.places[index].end(known, number);
+        }
+        Err(error)
     }
 
     /// Asks all nodes that have elements of a fragment for a version of these writers.
@@ -319,7 +327,9 @@ impl Readers {
         let Some((loan, published_ns)) = filling.finish() else { return Ok(()) };
         let of = filling.writers.clone();
         points::hit("fill.filled");
-        one.receiver.publish(version, published_ns, loan)?;
+        if let Err(error) = one.receiver.publish(version, published_ns, loan) {
+            return self.fail(known, number, error.into(), around);
+        }
         points::hit("fill.published");
         one.newest_of = of;
         place.end(known, number);
@@ -408,11 +418,12 @@ impl Reader {
     /// Begins with another region: versions of one are published in ascending order, and an older one is wanted.
     fn begin_anew(&mut self, known: &mut Known, reader: u64, around: &mut Surroundings) -> Result<()> {
         let bindings = numbers(&self.layout);
-        if self.former.is_none() {
-            let bytes = VERSIONS * self.receiver.fragment().size_bytes();
-            self._charges.push(around.memory.charge(bytes)?);
-        }
+        let charge = match self.former {
+            None => Some(around.memory.charge(bytes_of(self.receiver.fragment()))?),
+            Some(_) => None,
+        };
         let receiver = known.relay.receive(&self.layout.text, &bindings)?;
+        self._charges.extend(charge);
         around.replies.push((reader, Reply::Reading(receiver.name().into())));
         let former = self.former.replace(std::mem::replace(&mut self.receiver, receiver));
         self.newest_of.clear();
@@ -426,6 +437,11 @@ impl Place {
         known.protocol.unwant(number);
         (self.wanted, self.filling, self.confirmed, self.waiting) = (None, None, None, None);
     }
+}
+
+/// Memory that a fragment takes, however large its text says that it is.
+fn bytes_of(fragment: &Fragment) -> u64 {
+    fragment.size_bytes().saturating_mul(VERSIONS)
 }
 
 /// Whether elements fill all bytes of a fragment: then all of it moves into another one of its kind.

@@ -115,7 +115,7 @@ impl Runtime {
         let clients = Clients::default();
         let tell = {
             let clients = clients.clone();
-            Arc::new(move |client, reply: &Reply| clients.reply(client, reply))
+            Arc::new(move |client, reply: &Reply| clients.tell(client, reply))
         };
         let groups = Groups::new(node, objects.dir(), cluster.clone(), network.clone(), tell);
         let inner = Arc::new(Inner {
@@ -251,7 +251,7 @@ impl Inner {
         let Todo { jobs, own, replies } = desk.finish_round();
         drop(desk);
         for (client, reply) in replies {
-            self.clients.reply(client, &reply);
+            self.clients.tell(client, &reply);
         }
         for (to, job) in jobs {
             self.network.transmit(to, Box::new(job));
@@ -303,14 +303,12 @@ impl Inner {
                 return;
             }
             let client = self.next_client.fetch_add(1, Ordering::Relaxed);
-            if self.clients.add(client, &stream).is_err() {
-                continue;
-            }
+            let Some(served) = self.clients.add(client, stream) else { continue };
             let inner = self.clone();
             let named = thread::Builder::new().name("stillframe-program".into()).stack_size(256 << 10);
             let spawned = named.spawn(move || {
                 let ask = |request| inner.ask(client, request);
-                socket::serve(stream, ask, |reply| inner.clients.reply(client, reply));
+                socket::serve(&served, ask, |reply| inner.clients.answer(client, reply));
                 inner.clients.remove(client);
                 inner.shares().retain(|(_, place), _| reader_of(*place) != client);
                 inner.groups.close(client);
@@ -436,7 +434,8 @@ impl Inner {
         self.shares.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// What a share belongs to; nothing if nobody waits for it any more.
+    /// What a share belongs to; nothing if nobody waits for it any more. Where pieces go is said again with each other set of writers,
+    /// but that may be lost with a connection: what was said of other writers is nothing to go by.
     fn find_filling(
         &self,
         from: Node,
@@ -445,7 +444,8 @@ impl Inner {
     ) -> Option<(Arc<Filling>, Arc<Vec<SourceShare>>)> {
         let shares = self.shares().get(&(from, subscription)).cloned()?;
         let filling = self.desk().filling(subscription, version)?;
-        Some((filling, shares))
+        let is_of_these = filling.writers_of(from).eq(shares.iter().map(|share| share.writer));
+        is_of_these.then_some((filling, shares))
     }
 }
 

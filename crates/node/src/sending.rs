@@ -8,7 +8,8 @@ use drepl::transfer::{Move, Side, Transfer};
 use drepl::{Fragment, Source, Wanted};
 use std::io;
 use std::ops::Range;
-use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 use stillframe::{Snapshot, View};
 use stillframe_kernel::points;
 use stillframe_roster::readiness::Cause;
@@ -37,9 +38,45 @@ pub(crate) struct Subscription {
     /// Whether the version was sent.
     pub(crate) is_served: bool,
     /// What is sent of these writers, once it is known.
-    pub(crate) planned: Option<(Vec<Writer>, Arc<Vec<Cargo>>)>,
-    /// Whether the other node knows where it goes.
-    pub(crate) is_told: bool,
+    pub(crate) planned: Option<(Vec<Writer>, Arc<Planned>)>,
+    /// The version, from when it is to be sent.
+    pub(crate) held: Held,
+}
+
+/// What is sent of each version of some writers.
+#[derive(Debug)]
+pub(crate) struct Planned {
+    pub(crate) cargo: Vec<Cargo>,
+    /// Whether the other node was told where the pieces go.
+    pub(crate) is_told: AtomicBool,
+}
+
+/// A version that is held until it is sent, or until nobody waits for it any more: a slow link keeps nothing else of a writer.
+#[derive(Debug, Default)]
+pub(crate) struct Held(Arc<Mutex<Option<Snapshots>>>);
+
+/// Of each writer.
+#[derive(Debug)]
+pub(crate) struct Snapshots {
+    pub(crate) new: Vec<Snapshot>,
+    /// The same in a version that the other node has.
+    pub(crate) older: Option<Vec<Snapshot>>,
+}
+
+impl Held {
+    pub(crate) fn new(snapshots: Snapshots) -> Held {
+        Held(Arc::new(Mutex::new(Some(snapshots))))
+    }
+
+    fn take(&self) -> Option<Snapshots> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).take()
+    }
+}
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        self.take();
+    }
 }
 
 /// How a writer's elements come into a fragment.
@@ -189,25 +226,30 @@ pub(crate) fn plan(wanted: &Fragment, origins: &[Origin]) -> Result<Vec<Way>, dr
     Ok(ways.map(way).collect())
 }
 
-/// A version that is held and that has to be sent.
+/// A version that has to be sent.
 #[derive(Debug)]
 pub(crate) struct Job {
     pub(crate) subscription: u64,
     pub(crate) version: Version,
-    pub(crate) cargo: Arc<Vec<Cargo>>,
-    /// Of each writer.
-    pub(crate) snapshots: Vec<Snapshot>,
-    /// The same in a version that the other node has.
-    pub(crate) older: Option<Vec<Snapshot>>,
-    /// Whether the other node has to be told first where the pieces go.
-    pub(crate) is_new: bool,
+    pub(crate) planned: Arc<Planned>,
+    /// The version, unless nobody waits for it any more.
+    snapshots: Arc<Mutex<Option<Snapshots>>>,
+}
+
+impl Job {
+    pub(crate) fn new(subscription: u64, version: Version, planned: Arc<Planned>, held: &Held) -> Job {
+        Job { subscription, version, planned, snapshots: held.0.clone() }
+    }
 }
 
 impl Transmission for Job {
     /// What cannot be read is told to who waits.
     fn run(self: Box<Self>, to: &mut dyn Outgoing) -> io::Result<()> {
-        let Job { subscription, version, cargo, snapshots, older, is_new } = *self;
-        if is_new {
+        let Job { subscription, version, planned, snapshots } = *self;
+        let taken = snapshots.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let Some(Snapshots { new: snapshots, older }) = taken else { return Ok(()) };
+        let Planned { cargo, is_told } = &*planned;
+        if !is_told.swap(true, Ordering::SeqCst) {
             let shares = cargo.iter().map(|one| one.share.clone()).collect();
             to.send(Message::Sources(Sources { subscription, epoch: version, shares }), &[])?;
             points::hit("send.told");

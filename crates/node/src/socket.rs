@@ -2,37 +2,124 @@
 
 use crate::error::{Error, Result};
 use std::collections::BTreeMap;
-use std::io::{BufRead, BufReader, Read, Write};
+use std::io::{BufRead, BufReader, IoSlice, Read, Write};
+use std::net::Shutdown;
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::Path;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
+use stillframe_kernel::{descriptors, socket};
 use stillframe_object::runtime::{LINE_BYTES_MAX, Reply, Request};
 
 /// How long a program may take to read a reply before its connection ends.
 const SLOW: Duration = Duration::from_secs(5);
 
+/// Of how many descriptors one may be a program's: the others are for other nodes and for regions.
+const OWN_SHARE: u64 = 2;
+
+/// Bytes of replies that wait at most while its own thread gives a program a long one.
+const WAITING_BYTES_MAX: usize = 1 << 20;
+
 /// The connections that are open.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Clients(Arc<Mutex<BTreeMap<u64, UnixStream>>>);
+pub(crate) struct Clients(Arc<Mutex<BTreeMap<u64, Arc<Client>>>>);
 
-impl Clients {
-    /// Sends a reply. One whose program does not read it loses its connection.
-    pub(crate) fn reply(&self, client: u64, reply: &Reply) {
-        let stream = self.lock().get(&client).and_then(|stream| stream.try_clone().ok());
-        let Some(mut stream) = stream else { return };
-        let Ok(mut line) = serde_json::to_vec(reply) else { return };
-        line.push(b'\n');
-        if stream.write_all(&line).is_err() {
-            let _ = stream.shutdown(std::net::Shutdown::Both);
+/// A connection. Its own thread waits until its program has read what it asked for; others, which have more to do, wait for no program.
+#[derive(Debug)]
+pub(crate) struct Client {
+    stream: UnixStream,
+    out: Mutex<Out>,
+}
+
+#[derive(Debug, Default)]
+struct Out {
+    /// Whether its own thread writes just now.
+    is_busy: bool,
+    /// What it writes then: whole lines.
+    waiting: Vec<u8>,
+}
+
+impl Client {
+    fn out(&self) -> MutexGuard<'_, Out> {
+        self.out.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Writes a line, and what others had to say meanwhile. Only its own thread does.
+    fn write(&self, line: Vec<u8>) -> std::io::Result<()> {
+        let mut waiting = line;
+        self.out().is_busy = true;
+        loop {
+            (&self.stream).write_all(&waiting)?;
+            let mut out = self.out();
+            waiting = std::mem::take(&mut out.waiting);
+            if waiting.is_empty() {
+                out.is_busy = false;
+                return Ok(());
+            }
         }
     }
 
-    pub(crate) fn add(&self, client: u64, stream: &UnixStream) -> std::io::Result<()> {
-        stream.set_write_timeout(Some(SLOW))?;
-        self.lock().insert(client, stream.try_clone()?);
-        Ok(())
+    /// Writes a line if there is room for it now; whether there was.
+    fn try_write(&self, line: &[u8]) -> bool {
+        let mut out = self.out();
+        if out.is_busy {
+            out.waiting.extend_from_slice(line);
+            return out.waiting.len() <= WAITING_BYTES_MAX;
+        }
+        matches!(socket::send(&self.stream, &[IoSlice::new(line)]), Ok(Some(bytes)) if bytes == line.len())
+    }
+
+    fn end(&self) {
+        let _ = self.stream.shutdown(Shutdown::Both);
+    }
+}
+
+fn line_of(reply: &Reply) -> Option<Vec<u8>> {
+    let mut line = serde_json::to_vec(reply).ok()?;
+    line.push(b'\n');
+    Some(line)
+}
+
+impl Clients {
+    /// Tells a program something, from any thread. One that has not read what it was told before, and for which there is no more room,
+    /// loses its connection.
+    pub(crate) fn tell(&self, client: u64, reply: &Reply) {
+        let Some(client) = self.get(client) else { return };
+        if !line_of(reply).is_some_and(|line| client.try_write(&line)) {
+            client.end();
+        }
+    }
+
+    /// Answers a program, from the thread that serves it. One that does not read it loses its connection.
+    pub(crate) fn answer(&self, client: u64, reply: &Reply) {
+        let Some(client) = self.get(client) else { return };
+        if !line_of(reply).is_some_and(|line| client.write(line).is_ok()) {
+            client.end();
+        }
+    }
+
+    fn get(&self, client: u64) -> Option<Arc<Client>> {
+        self.lock().get(&client).cloned()
+    }
+
+    /// Takes a program's connection, unless there are too many already: then it is told so.
+    pub(crate) fn add(&self, number: u64, stream: UnixStream) -> Option<Arc<Client>> {
+        stream.set_write_timeout(Some(SLOW)).ok()?;
+        let client = Arc::new(Client { stream, out: Mutex::default() });
+        let mut all = self.lock();
+        let limit = descriptors::limit();
+        if all.len() as u64 >= limit / OWN_SHARE {
+            let why = format!(
+                "programs of this node have {} connections to its runtime, which may have {limit} descriptors: end some, or start it \
+                 where 'ulimit -n' says more",
+                all.len()
+            );
+            line_of(&Reply::Failed(why)).map(|line| client.try_write(&line));
+            return None;
+        }
+        all.insert(number, client.clone());
+        Some(client)
     }
 
     pub(crate) fn remove(&self, client: u64) {
@@ -41,10 +128,10 @@ impl Clients {
 
     /// Ends all connections.
     pub(crate) fn close(&self) {
-        self.lock().values().for_each(|stream| _ = stream.shutdown(std::net::Shutdown::Both));
+        self.lock().values().for_each(|client| client.end());
     }
 
-    fn lock(&self) -> std::sync::MutexGuard<'_, BTreeMap<u64, UnixStream>> {
+    fn lock(&self) -> MutexGuard<'_, BTreeMap<u64, Arc<Client>>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -59,8 +146,8 @@ pub(crate) fn listen(path: &Path) -> Result<UnixListener> {
 }
 
 /// Takes what a program asks, until its connection ends.
-pub(crate) fn serve(stream: UnixStream, mut ask: impl FnMut(Request) -> Option<Reply>, answer: impl Fn(&Reply)) {
-    let mut lines = BufReader::new(stream);
+pub(crate) fn serve(client: &Client, mut ask: impl FnMut(Request) -> Option<Reply>, answer: impl Fn(&Reply)) {
+    let mut lines = BufReader::new(&client.stream);
     loop {
         let mut line = Vec::new();
         match (&mut lines).take(LINE_BYTES_MAX).read_until(b'\n', &mut line) {

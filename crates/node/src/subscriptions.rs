@@ -2,10 +2,11 @@
 
 use crate::error::Result;
 use crate::known::{Known, numbers};
-use crate::sending::{self, Cargo, Job, Subscription};
+use crate::sending::{self, Cargo, Held, Job, Planned, Snapshots, Subscription};
 use crate::surroundings::Surroundings;
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use stillframe_kernel::points;
 use stillframe_object::Cause;
 use stillframe_roster::writer::{Node, Record, Who, Writer};
@@ -29,12 +30,18 @@ impl Subscriptions {
     ) -> Result<()> {
         let Subscribe { subscription, fragment: layout, writers, version, has, .. } = subscribe;
         let key = (from, subscription);
+        // What was asked for before is held no more.
         let before = self.all.remove(&key).filter(|before| before.layout == layout);
-        let (fragment, planned, is_told) = match before {
-            // Who asks again for the same version has lost something of it, perhaps also where the pieces go.
-            Some(before) => (before.fragment, before.planned, before.is_told && before.version != version),
+        let (fragment, planned) = match before {
+            Some(before) => {
+                if before.version == version {
+                    // Who asks again for the same version has lost something of it, perhaps also where the pieces go.
+                    before.forget_told();
+                }
+                (before.fragment, before.planned)
+            }
             None => match known.relay.fragment(&layout.text, &numbers(&layout)) {
-                Ok((view, _)) => (view.fragment, None, false),
+                Ok((view, _)) => (view.fragment, None),
                 Err(_) => {
                     let lost = Lost { subscription, version, cause: Cause::Unwritten, who: None };
                     around.send(from, Message::Lost(lost));
@@ -42,8 +49,8 @@ impl Subscriptions {
                 }
             },
         };
-        let is_served = false;
-        let subscription = Subscription { layout, fragment, version, has, writers, is_served, planned, is_told };
+        let (is_served, held) = (false, Held::default());
+        let subscription = Subscription { layout, fragment, version, has, writers, is_served, planned, held };
         self.all.insert(key, subscription);
         self.serve(known, around)
     }
@@ -70,20 +77,21 @@ impl Subscriptions {
                 continue;
             }
             subscription.is_served = true;
-            let Some(cargo) = cargo_of(subscription, known) else {
+            let Some(planned) = plan_of(subscription, known) else {
                 around.send(to, Message::Lost(Lost { subscription: number, version, cause: Cause::Gone, who: None }));
                 continue;
             };
-            match known.hold_all(cargo.iter().map(Cargo::writer), version)? {
-                Ok(snapshots) => {
+            let writers = || planned.cargo.iter().map(Cargo::writer);
+            match known.hold_all(writers(), version)? {
+                Ok(new) => {
                     points::hit("send.held");
-                    let is_new = !std::mem::replace(&mut subscription.is_told, true);
                     let older = match subscription.has {
                         // Without it all is sent.
-                        Some(has) => known.hold_all(cargo.iter().map(Cargo::writer), has).ok().and_then(Result::ok),
+                        Some(has) => known.hold_all(writers(), has).ok().and_then(Result::ok),
                         None => None,
                     };
-                    around.jobs.push((to, Job { subscription: number, version, cargo, snapshots, older, is_new }));
+                    subscription.held = Held::new(Snapshots { new, older });
+                    around.jobs.push((to, Job::new(number, version, planned, &subscription.held)));
                 }
                 Err(writer) => around.send(to, lost(writer)),
             }
@@ -99,7 +107,7 @@ impl Subscriptions {
     /// A node may have missed what it was sent. It asks again for what it waits for, perhaps before this is known here.
     pub(crate) fn tell_again(&mut self, node: Node) {
         let of_node = self.all.iter_mut().filter(|((from, _), _)| *from == node);
-        of_node.for_each(|(_, one)| one.is_told = false);
+        of_node.for_each(|(_, one)| one.forget_told());
     }
 
     /// A node does not live any more.
@@ -108,16 +116,23 @@ impl Subscriptions {
     }
 }
 
+impl Subscription {
+    /// The other node may not know any more where the pieces go.
+    fn forget_told(&self) {
+        self.planned.iter().for_each(|(_, planned)| planned.is_told.store(false, Ordering::SeqCst));
+    }
+}
+
 /// What is sent of a subscription's writers.
-fn cargo_of(subscription: &mut Subscription, known: &Known) -> Option<Arc<Vec<Cargo>>> {
-    if let Some((writers, cargo)) = &subscription.planned
+fn plan_of(subscription: &mut Subscription, known: &Known) -> Option<Arc<Planned>> {
+    if let Some((writers, planned)) = &subscription.planned
         && *writers == subscription.writers
     {
-        return Some(cargo.clone());
+        return Some(planned.clone());
     }
     let ways = sending::plan(&subscription.fragment, &known.origins(&subscription.writers)?).ok()?;
-    let cargo = Arc::new(ways.into_iter().map(Cargo::new).collect::<Vec<_>>());
-    subscription.planned = Some((subscription.writers.clone(), cargo.clone()));
-    subscription.is_told = false;
-    Some(cargo)
+    let cargo = ways.into_iter().map(Cargo::new).collect();
+    let planned = Arc::new(Planned { cargo, is_told: AtomicBool::new(false) });
+    subscription.planned = Some((subscription.writers.clone(), planned.clone()));
+    Some(planned)
 }

@@ -6,10 +6,10 @@ mod places;
 
 use common::watchdog;
 use places::{Fault, Nodes};
-use std::io::{BufRead, BufReader, Write};
+use std::io::{BufRead, BufReader, Read, Write};
 use std::os::unix::net::UnixStream;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use stillframe_kernel::lock::{self, Kind};
 use stillframe_node::network::Nothing;
 use stillframe_object::{Error, Object};
@@ -321,4 +321,87 @@ fn a_writer_whose_place_another_one_took_while_it_was_lost_is_told_so() {
         all.reattach(3, LONG).unwrap();
         assert_eq!(all.variable::<i32>("v").unwrap()[4..], [7; 4]);
     }
+}
+
+/// Programs that ask for more answers than they read, while what they wait for changes.
+#[test]
+fn programs_that_hardly_read_their_answers_hold_up_no_other() {
+    let _watchdog = watchdog(120);
+    let nodes = Nodes::new("deaf", 2);
+    let (watched, fast) = ("watched", "fast");
+    let here = nodes.objects(0).create(watched, "var u [8] int32").create().unwrap();
+    let id = nodes.objects(1).wait(watched, LONG).unwrap().description().id;
+    let mut parts: Vec<_> =
+        (0..8).map(|at| here.write("{ var v [x:1] = u[x+at] }").bind("at", at).attach().unwrap()).collect();
+    let other = nodes.objects(0).create(fast, "var u [8] int32").create().unwrap();
+    let there = nodes.objects(1).wait(fast, LONG).unwrap();
+    let mut writer = other.write("{ var v = u }").attach().unwrap();
+    let mut reader = there.read("{ var v = u }").attach().unwrap();
+    writer.publish(1).unwrap();
+    reader.reattach(1, LONG).unwrap();
+    let deaf: Vec<_> = (0..8)
+        .map(|_| {
+            let mut stream = UnixStream::connect(nodes.dir(1).join(".objects/runtime")).unwrap();
+            let read =
+                format!(r#"{{"read":{{"name":"{watched}","id":{id},"text":"{{ var v = u }}","bindings":{{}}}}}}"#);
+            let asked = format!("{read}\n{}\n", r#"{"version":{"version":5,"next":null}}"#);
+            stream.write_all(asked.as_bytes()).unwrap();
+            stream.set_nonblocking(true).unwrap();
+            stream
+        })
+        .collect();
+    let is_over = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        for (number, stream) in deaf.iter().enumerate() {
+            let is_over = &is_over;
+            scope.spawn(move || {
+                let mut read = Instant::now() - Duration::from_millis(500) * number as u32;
+                while !is_over.load(Ordering::SeqCst) {
+                    let _ = (&*stream).write(b"\"nodes\"\n");
+                    std::thread::sleep(Duration::from_micros(100));
+                    if read.elapsed() > Duration::from_secs(4) {
+                        // Often enough not to be one that reads nothing at all.
+                        let mut answers = [0; 4096];
+                        while matches!((&*stream).read(&mut answers), Ok(1..)) {}
+                        read = Instant::now();
+                    }
+                }
+            });
+        }
+        std::thread::sleep(Duration::from_secs(1));
+        // Whom they wait for is another one with each of these.
+        for part in &mut parts {
+            part.publish(5).unwrap();
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        writer.publish(2).unwrap();
+        let read = reader.reattach(2, LONG);
+        is_over.store(true, Ordering::SeqCst);
+        read.unwrap();
+    });
+}
+
+/// Somebody holds every version of a fragment that the runtime fills, as many as a region can have.
+#[test]
+fn a_fragment_whose_versions_are_all_held_is_filled_elsewhere() {
+    let _watchdog = watchdog(120);
+    let nodes = Nodes::new("held", 2);
+    let here = nodes.objects(0).create("u", "var u [8] int32").create().unwrap();
+    let there = nodes.objects(1).wait("u", LONG).unwrap();
+    let mut writer = here.write("{ var v = u }").attach().unwrap();
+    let mut all = there.read("{ var v = u }").attach().unwrap();
+    let mut held = Vec::new();
+    for version in 1..=100 {
+        writer.variable_mut::<i32>("v").unwrap().fill(version as i32);
+        writer.publish(version).unwrap();
+        all.reattach(version, LONG).unwrap_or_else(|error| panic!("version {version}: {error}"));
+        assert_eq!(all.variable::<i32>("v").unwrap(), [version as i32; 8]);
+        let options = stillframe::Observer::options().dir(nodes.dir(1));
+        let regions = stillframe::inspect::regions(&nodes.dir(1).join("objects")).unwrap();
+        for region in regions.iter().filter(|region| region.name.contains("/r")) {
+            let observer = options.clone().open(&format!("objects/{}", region.name)).unwrap();
+            held.extend(observer.version(version).ok());
+        }
+    }
+    assert!(held.len() > 90, "{}", held.len());
 }

@@ -12,7 +12,7 @@ use std::collections::BTreeMap;
 use std::num::NonZeroU64;
 use std::sync::Arc;
 use std::time::Duration;
-use stillframe::{DType, Declaration, Kind, LoanBytes, Observer, Region, Snapshot, VariableId};
+use stillframe::{DType, Declaration, Kind, LoanBytes, Observer, Region, Rule, Snapshot, VariableId};
 use stillframe_roster::writer::{Elements, Version, Who};
 
 pub use crate::board::Remote;
@@ -266,8 +266,8 @@ impl Relay {
         let (view, elements) = self.fragment(text, bindings)?;
         let arena = self.shared.site.arena()?;
         let options = Region::options().arena(&arena).run(self.shared.description.id).trust(self.shared.site.trust);
-        // While a program takes one the next may come.
-        let options = options.keep(2);
+        // While a program takes one the next may come. Whoever holds too many of them keeps nobody else waiting.
+        let options = options.keep(2).rule(Rule::Fail);
         loop {
             self.readers += 1;
             let name = format!("{}/r{}", self.shared.name, self.readers);

@@ -17,6 +17,7 @@ pub(super) struct RankRegion {
     rank: (u32, u32),
     run: NonZeroU64,
     shown: Shown,
+    record: Record,
     /// While the rank lives.
     region: Option<Region>,
     begun_ns: u64,
@@ -33,33 +34,16 @@ pub(super) struct Place {
     pub(super) record: Record,
 }
 
-impl Place {
-    pub(super) fn region(&self, rank: u32) -> String {
-        format!("{}/{rank}", self.group)
-    }
-}
-
 impl RankRegion {
     /// Makes the region of a rank, unless a program of this node has one.
     ///
     /// # Errors
     /// Why not.
     pub(super) fn make(place: &Place, rank: (u32, u32), run: NonZeroU64) -> Result<RankRegion, String> {
-        let name = place.region(rank.0);
-        match Observer::options().dir(&place.dir).here().open(&name) {
-            Err(Error::NoRegion { .. }) => {}
-            _ => {
-                return Err(format!(
-                    "rank {} is on another node, and this one has a region '{name}' of a former run: remove that with \
-                     'still rm'",
-                    rank.0
-                ));
-            }
-        }
-        let (dir, group, shown) = (place.dir.clone(), place.group.clone(), place.shown.clone());
-        place.record.add(&name);
-        let mut made = RankRegion { dir, group, rank, run, shown, region: None, begun_ns: 0, declared: None };
-        made.begin().map_err(|error| error.to_string())?;
+        let (dir, group) = (place.dir.clone(), place.group.clone());
+        let (shown, record) = (place.shown.clone(), place.record.clone());
+        let mut made = RankRegion { dir, group, rank, run, shown, record, region: None, begun_ns: 0, declared: None };
+        made.begin()?;
         Ok(made)
     }
 
@@ -67,13 +51,25 @@ impl RankRegion {
         format!("{}/{}", self.group, self.rank.0)
     }
 
-    fn begin(&mut self) -> stillframe::Result<()> {
+    /// Begins to produce the region, for the first time or again, unless its name is a program's.
+    fn begin(&mut self) -> Result<(), String> {
         let (name, (rank, ranks)) = (self.name(), self.rank);
+        match self.observe() {
+            Err(Error::NoRegion { .. }) => {}
+            Ok(there) if self.begun_ns > 0 && there.begun_ns() == self.begun_ns => {}
+            _ => {
+                return Err(format!(
+                    "rank {rank} is on another node, and this one has a region '{name}' of a former run: remove that with \
+                     'still rm'"
+                ));
+            }
+        }
+        self.record.add(&name);
         self.shown.set(&name, true);
         let options = Region::options().dir(&self.dir).rank(rank, ranks).run(self.run).threads(1);
         match options.create(&self.group) {
             Ok(region) => {
-                let begun_ns = Observer::options().dir(&self.dir).here().open(&name).map_or(0, |own| own.begun_ns());
+                let begun_ns = self.observe().map_or(0, |own| own.begun_ns());
                 (self.region, self.begun_ns, self.declared) = (Some(region), begun_ns, None);
                 Ok(())
             }
@@ -82,9 +78,14 @@ impl RankRegion {
                     0 => self.shown.remove(&name),
                     _ => self.shown.set(&name, false),
                 }
-                Err(error)
+                Err(error.to_string())
             }
         }
+    }
+
+    /// What has its name on this node now.
+    fn observe(&self) -> stillframe::Result<Observer> {
+        Observer::options().dir(&self.dir).here().open(&self.name())
     }
 
     /// The run that its versions are of.
@@ -103,6 +104,9 @@ impl RankRegion {
     /// Why there is none.
     pub(super) fn prepare(&mut self, content: &Content) -> Result<Vec<LoanBytes>, String> {
         check_room(&self.dir, content.bytes()?)?;
+        if self.region.is_none() {
+            self.begin()?;
+        }
         let prepared = self.declare(content);
         let ids = prepared.map_err(|error| error.to_string())?;
         let Some(region) = &mut self.region else { return Err("it is not made".into()) };
@@ -119,9 +123,6 @@ impl RankRegion {
 
     /// Declares the variables of a version, if they are others than those of the one before.
     fn declare(&mut self, content: &Content) -> stillframe::Result<Vec<VariableId>> {
-        if self.region.is_none() {
-            self.begin()?;
-        }
         let Some(region) = &mut self.region else { return Ok(Vec::new()) };
         if let Some((before, ids)) = &self.declared
             && before.is_declared_as(content)
@@ -194,8 +195,7 @@ impl RankRegion {
         match self.region.take() {
             Some(region) => _ = region.unlink(),
             None => {
-                let there = Observer::options().dir(&self.dir).here().open(&name);
-                if there.is_ok_and(|there| there.begun_ns() == self.begun_ns && !there.producer_alive()) {
+                if self.observe().is_ok_and(|there| there.begun_ns() == self.begun_ns && !there.producer_alive()) {
                     let _ = inspect::remove(&self.dir, &name, false);
                 }
             }
@@ -213,5 +213,41 @@ fn check_room(dir: &Path, bytes: u64) -> Result<(), String> {
     match bytes.saturating_add(all / 8) > free {
         true => Err(format!("its {bytes} bytes have no room here, where {free} are free of {all}")),
         false => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::num::NonZeroU64;
+
+    /// A rank that was shown here ended, began here and crashed, and begins elsewhere again.
+    #[test]
+    fn what_a_program_left_under_the_name_of_a_rank_is_not_written_over() {
+        let dir = tempfile::Builder::new().prefix("stillframe-test-shown-").tempdir_in("/dev/shm").unwrap();
+        std::fs::create_dir(dir.path().join(".objects")).unwrap();
+        let record = Record::begin(dir.path());
+        let place = Place { dir: dir.path().into(), group: "heat".into(), shown: Shown::default(), record };
+        let content =
+            r#"{"attributes":{},"variables":[{"meta":{"id":0,"name":"u","dtype":"int64","order":"c"},"shape":[4]}]}"#;
+        let content = Content::read(content).unwrap();
+        let mut rank = RankRegion::make(&place, (1, 2), NonZeroU64::new(7).unwrap()).unwrap();
+        let loans = rank.prepare(&content).unwrap();
+        rank.publish(1, 0, &content, loans).unwrap();
+        rank.end(false);
+        // As it was, it goes on.
+        let loans = rank.prepare(&content).unwrap();
+        rank.publish(2, 0, &content, loans).unwrap();
+        rank.end(false);
+        let mut program = Region::options().dir(dir.path()).rank(1, 2).create("heat").unwrap();
+        program.publish(9).commit().unwrap();
+        program.give_up();
+        let error = rank.prepare(&content).unwrap_err();
+        assert!(error.contains("still rm"), "{error}");
+        rank.remove();
+        let left = Observer::options().dir(dir.path()).here().open("heat/1").unwrap();
+        assert_eq!(left.newest_number(), Some(9));
+        drop(left);
+        inspect::remove(dir.path(), "heat/1", true).unwrap();
     }
 }

@@ -33,6 +33,8 @@ pub struct Fault {
     pub reading: Duration,
     /// Whether versions and what is said of them are lost.
     pub loses_versions: bool,
+    /// Whether versions wait to be sent, as on a link that takes no bytes.
+    pub stalls_versions: bool,
 }
 
 /// What follows a message, read slowly.
@@ -57,6 +59,7 @@ struct Wire {
     place: usize,
     wires: Arc<Wires>,
     to: Vec<Mutex<Sender<Letter>>>,
+    stalled: Mutex<Vec<(Node, Box<dyn Transmission>)>>,
 }
 
 impl Network for Wire {
@@ -65,6 +68,11 @@ impl Network for Wire {
     }
 
     fn transmit(&self, to: Node, version: Box<dyn Transmission>) {
+        let place = self.wires.numbers.read().unwrap().iter().position(|node| *node == Some(to));
+        let fault = place.and_then(|place| self.wires.faults.read().unwrap().get(&(self.place, place)).copied());
+        if fault.is_some_and(|fault| fault.stalls_versions) {
+            return self.stalled.lock().unwrap().push((to, version));
+        }
         version.run(&mut Letters { wire: self, to }).unwrap();
     }
 
@@ -206,7 +214,10 @@ impl Nodes {
                     for (from, node, message, bulk) in receiver {
                         let fault = wires.faults.read().unwrap().get(&(place, to)).copied().unwrap_or_default();
                         std::thread::sleep(fault.delay);
-                        let is_version = matches!(message, Message::Sources(_) | Message::Piece(_) | Message::Sent(_));
+                        let is_version = matches!(
+                            message,
+                            Message::Sources(_) | Message::Piece(_) | Message::Unchanged(_) | Message::Sent(_)
+                        );
                         if is_version && fault.loses_versions {
                             continue;
                         }
@@ -223,7 +234,8 @@ impl Nodes {
                 }));
                 Mutex::new(sender)
             };
-            Arc::new(Wire { place, wires: wires.clone(), to: (0..count).map(wire).collect() })
+            let (wires, to) = (wires.clone(), (0..count).map(wire).collect());
+            Arc::new(Wire { place, wires, to, stalled: Mutex::default() })
         });
         let networks = networks.collect();
         let mut nodes = Nodes { dir, wires, networks, cluster, next: 1, _threads: threads };
@@ -294,6 +306,15 @@ impl Nodes {
     #[allow(dead_code, reason = "not all suites do")]
     pub fn set_fault(&self, from: usize, to: usize, fault: Fault) {
         self.wires.faults.write().unwrap().insert((from, to), fault);
+        // What has waited goes on, in order.
+        let number = self.number(to);
+        let mut stalled = std::mem::take(&mut *self.networks[from].stalled.lock().unwrap());
+        if fault.stalls_versions {
+            return self.networks[from].stalled.lock().unwrap().append(&mut stalled);
+        }
+        let of_it = |(node, _): &mut (Node, Box<dyn Transmission>)| *node == number;
+        stalled.extract_if(.., of_it).for_each(|(node, version)| self.networks[from].transmit(node, version));
+        self.networks[from].stalled.lock().unwrap().append(&mut stalled);
     }
 
     /// The runtime of a node that runs.
@@ -352,6 +373,7 @@ impl Nodes {
     }
 
     /// Ends the runtime of a node.
+    #[allow(dead_code, reason = "not all suites do")]
     pub fn stop(&mut self, node: usize) {
         let runtime = self.wires.runtimes.write().unwrap()[node].take();
         let mut runtime = runtime.expect("it runs");
