@@ -378,10 +378,7 @@ impl Desk {
     /// A version cannot be put together as it came.
     pub(crate) fn lose(&mut self, place: u64, version: Version, why: &str) {
         let Some(id) = self.readers.get(&reader_of(place)).copied() else { return };
-        let _ = self.with(id, |one, around| {
-            one.lose_version(place, version, why, around);
-            Ok(())
-        });
+        let _ = self.with(id, |one, around| one.lose_version(place, version, why, around));
     }
 
     /// Does something with all objects, whatever becomes of each.

@@ -94,7 +94,7 @@ impl Clients {
     /// Answers a program, from the thread that serves it. One that does not read it loses its connection.
     pub(crate) fn answer(&self, client: u64, reply: &Reply) {
         let Some(client) = self.get(client) else { return };
-        if !line_of(reply).is_some_and(|line| client.write(line).is_ok()) {
+        if line_of(reply).is_none_or(|line| client.write(line).is_err()) {
             client.end();
         }
     }

@@ -197,8 +197,14 @@ impl Watched {
         Ok(())
     }
 
-    /// Tells the home what is new here, hears what it decides if it is here, and does what follows, until nothing does.
+    /// Brings the home up to what is new, and readers who waited for others.
     fn settle(&mut self, around: &mut Surroundings) -> Result<()> {
+        let settled = self.settle_home(around);
+        self.readers.bring_shared(&mut self.known, around).and(settled)
+    }
+
+    /// Tells the home what is new here, hears what it decides if it is here, and does what follows, until nothing does.
+    fn settle_home(&mut self, around: &mut Surroundings) -> Result<()> {
         loop {
             // A home that may have lost its role decides nothing.
             self.is_homeless = around.cluster.home(self.known.id).is_none();
@@ -513,14 +519,14 @@ impl Watched {
         versions: (Version, Option<Version>),
         around: &mut Surroundings,
     ) -> Result<()> {
-        self.readers.want(&mut self.known, reader, versions, around)?;
-        self.settle(around)
+        let wanted = self.readers.want(&mut self.known, reader, versions, around);
+        self.settle(around).and(wanted)
     }
 
     /// A reader is gone.
     pub(crate) fn leave(&mut self, reader: u64, around: &mut Surroundings) -> Result<()> {
-        self.readers.leave(&mut self.known, reader, around)?;
-        self.settle(around)
+        let left = self.readers.leave(&mut self.known, reader, around);
+        self.settle(around).and(left)
     }
 
     /// What a piece of a fragment is to be put into.
@@ -530,13 +536,21 @@ impl Watched {
 
     /// Publishes a fragment that has all elements, if the home says that they are the right ones; and begins with the next.
     pub(crate) fn finish(&mut self, place: u64, around: &mut Surroundings) -> Result<()> {
-        self.readers.finish(&mut self.known, place, around)?;
-        self.settle(around)
+        let done = self.readers.finish(&mut self.known, place, around);
+        // Others may wait for what came here, or for what will not.
+        self.settle(around).and(done)
     }
 
     /// What a reader wants was lost on its way.
-    pub(crate) fn lose_version(&mut self, place: u64, version: Version, why: &str, around: &mut Surroundings) {
+    pub(crate) fn lose_version(
+        &mut self,
+        place: u64,
+        version: Version,
+        why: &str,
+        around: &mut Surroundings,
+    ) -> Result<()> {
         self.readers.lose_version(&mut self.known, place, version, why, around);
+        self.readers.bring_shared(&mut self.known, around)
     }
 
     /// There is a new connection to a node: what was sent to it may be lost.

@@ -56,7 +56,7 @@ fn programs_take_no_descriptor_that_is_for_other_nodes() {
     let _watchdog = watchdog(180);
     let place = tempfile::Builder::new().prefix("stillframe-test-descriptors-").tempdir_in("/dev/shm").unwrap();
     let place = place.path();
-    stillframe_link::identity::create(&place.join("certificate"), "few", Duration::from_secs(3600)).unwrap();
+    stillframe_link::identity::create(place.join("certificate"), "few", Duration::from_secs(3600)).unwrap();
     let _few = Node::start(place, "few", 256);
     let mut first = connect(place, "few").unwrap();
     assert!(nodes(&mut first).contains("few"));

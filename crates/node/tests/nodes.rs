@@ -251,6 +251,74 @@ fn of_a_large_fragment_only_what_changed_is_sent() {
     );
 }
 
+/// Whoever comes later, goes back, or leaves while it is brought: each has all of it, and it crosses the network once for all who read on.
+#[test]
+fn a_fragment_comes_once_however_many_programs_of_a_node_read_it() {
+    let _watchdog = watchdog(120);
+    let nodes = Nodes::new("shared", 3);
+    const LENGTH: usize = 200_000;
+    let text = "var u [400000] int64";
+    let here = nodes.objects(0).create("u", text).create().unwrap();
+    let other = nodes.objects(1).wait("u", LONG).unwrap();
+    let part = |object: &Object, first: usize| {
+        object.write("{ var v [x:200000] = u[x+first] }").bind("first", first as i64).keep(8).attach().unwrap()
+    };
+    let mut writers = [part(&here, 0), part(&other, LENGTH)];
+    let mut publish = |version: u64| {
+        for (at, writer) in writers.iter_mut().enumerate() {
+            for (place, number) in writer.variable_mut::<i64>("v").unwrap().iter_mut().enumerate() {
+                *number = (version as usize * 1_000_000 + at * LENGTH + place) as i64;
+            }
+            writer.publish(version).unwrap();
+        }
+    };
+    let check = |numbers: &[i64], version: u64, step: usize| {
+        let wanted = (0..2 * LENGTH).step_by(step).map(|at| (version as usize * 1_000_000 + at) as i64);
+        assert!(numbers.iter().copied().eq(wanted), "version {version}, every {step}");
+    };
+    publish(1);
+    let there = nodes.objects(2).wait("u", LONG).unwrap();
+    let read = |version: u64| {
+        let mut reader = there.read("{ var v = u }").attach().unwrap();
+        reader.reattach(version, LONG).unwrap();
+        check(reader.variable::<i64>("v").unwrap(), version, 1);
+        reader
+    };
+    let first = read(1);
+    let once_bytes = nodes.sent_bytes();
+    assert!(once_bytes >= 16 * LENGTH as u64);
+    drop((read(1), read(1)));
+    assert_eq!(nodes.sent_bytes(), once_bytes, "a reader that came later was sent it once more");
+    // Another fragment is another one.
+    let mut half = there.read("{ var v [x:200000] = u[2*x] }").attach().unwrap();
+    half.reattach(1, LONG).unwrap();
+    check(half.variable::<i64>("v").unwrap(), 1, 2);
+    drop((first, half));
+
+    let mut readers: Vec<_> = (0..4).map(|_| read(1)).collect();
+    for version in 2..=9 {
+        publish(version);
+        let before = nodes.sent_bytes();
+        // All at once, and one of them has enough.
+        std::thread::scope(|scope| {
+            for (at, reader) in readers.iter_mut().enumerate() {
+                let check = &check;
+                scope.spawn(move || {
+                    let limit = if at as u64 == version % 4 { Duration::ZERO } else { LONG };
+                    if reader.reattach(version, limit).is_ok() {
+                        check(reader.variable::<i64>("v").unwrap(), version, 1);
+                    } else {
+                        assert!(limit.is_zero());
+                    }
+                });
+            }
+        });
+        let bytes = nodes.sent_bytes() - before;
+        // Who gives up while it is brought may let it be brought to another one from the beginning.
+        assert!(bytes <= 2 * 16 * LENGTH as u64, "version {version} took {bytes} bytes");
+    }
+}
+
 #[test]
 fn the_next_version_is_there_before_it_is_asked_for() {
     let _watchdog = watchdog(60);

@@ -361,10 +361,20 @@ impl Receiver {
     /// # Errors
     /// Those of an observer.
     pub fn base(&mut self) -> Result<Option<(Version, stillframe::View)>> {
+        let Some((snapshot, name)) = self.newest_held()? else { return Ok(None) };
+        Ok(Some((snapshot.version(), snapshot.view(&name)?)))
+    }
+
+    /// The newest version, held and mapped, and what its bytes are called there.
+    ///
+    /// # Errors
+    /// Those of an observer.
+    pub fn newest_held(&mut self) -> Result<Option<(Snapshot, String)>> {
         let Some(newest) = self.newest() else { return Ok(None) };
         let name = layout::declaration(&self.fragment, true).name;
         let snapshot = self.observer()?.version(newest)?;
-        Ok(Some((newest, snapshot.view(&name)?)))
+        snapshot.view(&name)?;
+        Ok(Some((snapshot, name)))
     }
 
     /// Memory of the next version, whatever lay in it before.

@@ -1,5 +1,7 @@
 //! Fragments that programs of this node read and that the runtime fills.
 
+mod bringing;
+
 use crate::error::{Error, Result};
 use crate::filling::Filling;
 use crate::known::{Known, numbers};
@@ -16,7 +18,7 @@ use stillframe_object::runtime::Reply;
 use stillframe_roster::readiness::{Loss, Readiness};
 use stillframe_roster::writer::{Node, Version, Writer};
 use stillframe_wire::Message;
-use stillframe_wire::data::{FragmentText, Subscribe, Unsubscribe};
+use stillframe_wire::data::{FragmentText, Unsubscribe};
 
 /// How many versions of a fragment may be in memory: two that are there, and one that comes.
 const VERSIONS: u64 = 3;
@@ -49,6 +51,10 @@ struct Reader {
 struct Place {
     wanted: Option<Version>,
     filling: Option<Arc<Filling>>,
+    /// The version of the same writers that its fragment has already.
+    has: Option<Version>,
+    /// Whether it waits for another reader of this node, which is just brought the same.
+    is_shared: bool,
     /// Whether elements of this node's own writers were put into it.
     has_own: bool,
     /// Whose elements the version consists of, as the home says.
@@ -246,7 +252,7 @@ impl Readers {
         Err(error)
     }
 
-    /// Asks all nodes that have elements of a fragment for a version of these writers.
+    /// Begins to fill a fragment with a version of these writers.
     fn fill(
         &mut self,
         known: &mut Known,
@@ -265,29 +271,8 @@ impl Readers {
         one.writers = writers.to_vec();
         let place = &mut one.places[index];
         (place.filling, place.has_own) = (Some(filling), false);
-        let mut by_node: BTreeMap<Node, Vec<Writer>> = BTreeMap::new();
-        for writer in writers {
-            by_node.entry(writer.node).or_default().push(*writer);
-        }
-        for (node, writers) in by_node {
-            if node == around.node {
-                continue;
-            }
-            place.subscribed.insert(node);
-            let subscribe = Subscribe {
-                subscription: number,
-                object: known.id,
-                name: known.relay.name().into(),
-                fragment: one.layout.clone(),
-                elements: one.receiver.elements().clone().into(),
-                writers,
-                version,
-                has,
-            };
-            around.send(node, Message::Subscribe(Box::new(subscribe)));
-        }
-        points::hit("fill.asked");
-        self.fill_own(known, number, around)
+        place.has = has;
+        self.bring(known, number, around)
     }
 
     /// Puts elements of this node's own writers into a fragment.
@@ -360,7 +345,7 @@ impl Readers {
         }
         let is_confirmed = place.confirmed.is_some();
         // Others may have the elements of this version. What the home says counts.
-        place.filling = None;
+        (place.filling, place.is_shared) = (None, false);
         (one.writers, one.newest_of) = (Vec::new(), BTreeSet::new());
         if is_confirmed {
             place.end(known, number);
@@ -405,7 +390,7 @@ impl Readers {
                 if !place.filling.as_ref().is_some_and(|filling| filling.writers.iter().any(of_former)) {
                     continue;
                 }
-                (place.filling, place.confirmed) = (None, None);
+                (place.filling, place.confirmed, place.is_shared) = (None, None, false);
                 if let Some(version) = place.wanted {
                     known.protocol.want(number_of(*reader, index), version, one.receiver.elements().clone());
                 }
@@ -436,6 +421,7 @@ impl Place {
     fn end(&mut self, known: &mut Known, number: u64) {
         known.protocol.unwant(number);
         (self.wanted, self.filling, self.confirmed, self.waiting) = (None, None, None, None);
+        self.is_shared = false;
     }
 }
 
