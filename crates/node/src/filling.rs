@@ -97,7 +97,8 @@ impl Filling {
     /// # Errors
     /// Why that cannot be.
     pub(crate) fn keep(&self, share: &SourceShare, offset: u64, bytes: u64, executor: &Executor) -> Result<(), String> {
-        let base = self.base.as_ref().ok_or("bytes of a version before were meant, and there is none")?;
+        // Without one nothing else than all bytes was asked for: it belongs to what was asked before.
+        let Some(base) = &self.base else { return Ok(()) };
         self.take(share, offset, bytes, |end, loan, _| {
             let part = part(&share.transfer, Side::Source, offset..end);
             let staying = Transfer::new(part.moves().iter().map(staying).collect());

@@ -8,6 +8,8 @@ use common::watchdog;
 use places::{Fault, Nodes};
 use std::time::Duration;
 use stillframe::Outcome;
+use stillframe_wire::Message;
+use stillframe_wire::data::{Sent, Unchanged};
 
 const LONG: Duration = Duration::from_secs(20);
 const SHORT: Duration = Duration::from_millis(300);
@@ -70,4 +72,39 @@ fn versions_that_nobody_waits_for_any_more_are_held_for_nobody() {
     nodes.set_fault(0, 1, Fault::default());
     all.reattach(100, LONG).unwrap();
     assert_eq!(all.variable::<i32>("v").unwrap(), [100; 8]);
+}
+
+/// What a connection that broke still says of a version comes when a reader has gone back, and asks for that version again.
+#[test]
+fn what_is_as_in_one_version_is_not_taken_from_an_older_one() {
+    let _watchdog = watchdog(120);
+    let nodes = Nodes::new("back", 2);
+    let here = nodes.objects(0).create("u", "var u [8] int32").create().unwrap();
+    let there = nodes.objects(1).wait("u", LONG).unwrap();
+    let mut writer = here.write("{ var v = u }").keep(8).attach().unwrap();
+    let mut all = there.read("{ var v = u }").attach().unwrap();
+    for version in 1..=3 {
+        // The third is as the second.
+        writer.variable_mut::<i32>("v").unwrap().fill(version.min(2) as i32);
+        writer.publish(version).unwrap();
+    }
+    all.reattach(2, LONG).unwrap();
+    let subscription = *nodes.subscriptions().last().unwrap();
+    nodes.set_fault(0, 1, Fault { loses_versions: true, ..Fault::default() });
+    assert!(all.reattach(3, SHORT).unwrap_err().is_timeout());
+    assert_eq!(nodes.subscriptions().last(), Some(&subscription));
+    nodes.set_fault(0, 1, Fault::default());
+    all.reattach(1, LONG).unwrap();
+    nodes.set_fault(0, 1, Fault { stalls_versions: true, ..Fault::default() });
+    std::thread::scope(|scope| {
+        let reading = scope.spawn(|| all.reattach(3, LONG));
+        std::thread::sleep(SHORT);
+        let unchanged = Unchanged { subscription, version: 3, share: 0, offset: 0, bytes: 32 };
+        nodes.say(1, nodes.number(0), Some(Message::Unchanged(unchanged)), &[]);
+        let sent = Sent { subscription, version: 3, published_ns: 0 };
+        nodes.say(1, nodes.number(0), Some(Message::Sent(sent)), &[]);
+        nodes.set_fault(0, 1, Fault::default());
+        reading.join().unwrap().unwrap();
+    });
+    assert_eq!(all.variable::<i32>("v").unwrap(), [2; 8]);
 }

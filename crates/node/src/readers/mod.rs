@@ -44,6 +44,8 @@ struct Reader {
     newest_of: BTreeSet<Writer>,
     /// What is filled now, and what is filled while the process works with that.
     places: [Place; 2],
+    /// How often its versions began anew.
+    turn: u32,
 }
 
 /// A version of a fragment on its way.
@@ -72,14 +74,19 @@ pub(crate) struct Readers {
     all: BTreeMap<u64, Reader>,
 }
 
-/// The number of a place.
-fn number_of(reader: u64, index: usize) -> u64 {
-    reader << 1 | index as u64
+/// Bits of a place's number that say which of its reader it is: one for the index, and those of the turn. What was sent for one turn says
+/// of bytes that they are as in a version which the next turn does not have.
+const PLACE_BITS: u32 = 24;
+
+/// The number of a place. Turns are told apart as long as nothing is on its way for millions of them.
+fn number_of(reader: u64, turn: u32, index: usize) -> u64 {
+    let turn = u64::from(turn) & ((1 << (PLACE_BITS - 1)) - 1);
+    reader << PLACE_BITS | turn << 1 | index as u64
 }
 
 /// The reader to which a place belongs.
 pub(crate) fn reader_of(place: u64) -> u64 {
-    place >> 1
+    place >> PLACE_BITS
 }
 
 fn index_of(place: u64) -> usize {
@@ -114,13 +121,17 @@ impl Readers {
             writers: Vec::new(),
             newest_of: BTreeSet::new(),
             places: Default::default(),
+            turn: 0,
         };
         self.all.insert(reader, one);
         Ok(region)
     }
 
+    /// A place, unless it was one of a former turn.
     fn place(&mut self, place: u64) -> Option<(&mut Reader, usize)> {
-        Some((self.all.get_mut(&reader_of(place))?, index_of(place)))
+        let (reader, index) = (reader_of(place), index_of(place));
+        let one = self.all.get_mut(&reader)?;
+        (number_of(reader, one.turn, index) == place).then_some((one, index))
     }
 
     /// A reader wants a version, and then perhaps another one.
@@ -135,7 +146,7 @@ impl Readers {
         (one.asked, one.next) = (Some(version), next.filter(|next| *next > version));
         for (index, place) in one.places.iter_mut().enumerate() {
             if place.wanted.is_some_and(|wanted| wanted != version) {
-                place.end(known, number_of(reader, index));
+                place.end(known, number_of(reader, one.turn, index));
             }
         }
         if one.receiver.has(version)? {
@@ -150,7 +161,8 @@ impl Readers {
             around.replies.extend(why.map(|why| (reader, Reply::Waiting { version, why })));
             return Ok(());
         }
-        self.start(known, number_of(reader, 0), version, around)
+        let place = number_of(reader, one.turn, 0);
+        self.start(known, place, version, around)
     }
 
     /// Begins with what a reader will want next, if it has said so.
@@ -161,7 +173,10 @@ impl Readers {
             return Ok(());
         }
         match one.places.iter().position(|place| place.wanted.is_none()) {
-            Some(index) => self.start(known, number_of(reader, index), next, around),
+            Some(index) => {
+                let place = number_of(reader, one.turn, index);
+                self.start(known, place, next, around)
+            }
             None => Ok(()),
         }
     }
@@ -182,13 +197,7 @@ impl Readers {
     /// A reader is gone.
     pub(crate) fn leave(&mut self, known: &mut Known, reader: u64, around: &mut Surroundings) -> Result<()> {
         let Some(mut one) = self.all.remove(&reader) else { return Ok(()) };
-        for (index, place) in one.places.iter_mut().enumerate() {
-            let number = number_of(reader, index);
-            place.end(known, number);
-            for node in std::mem::take(&mut place.subscribed) {
-                around.send(node, Message::Unsubscribe(Unsubscribe { subscription: number }));
-            }
-        }
+        one.end_turn(known, reader, around);
         one.former.map_or(Ok(()), Receiver::remove)?;
         Ok(one.receiver.remove()?)
     }
@@ -296,7 +305,9 @@ impl Readers {
 
     /// What a piece of a fragment is to be put into.
     pub(crate) fn filling(&self, number: u64, version: Version) -> Option<Arc<Filling>> {
-        let filling = self.all.get(&reader_of(number))?.places[index_of(number)].filling.as_ref()?;
+        let (reader, index) = (reader_of(number), index_of(number));
+        let one = self.all.get(&reader).filter(|one| number_of(reader, one.turn, index) == number)?;
+        let filling = one.places[index].filling.as_ref()?;
         (filling.version == version).then(|| filling.clone())
     }
 
@@ -362,7 +373,7 @@ impl Readers {
 
     /// The numbers of all places.
     fn numbers(&self) -> Vec<u64> {
-        self.all.keys().flat_map(|reader| [0, 1].map(|index| number_of(*reader, index))).collect()
+        self.all.iter().flat_map(|(reader, one)| [0, 1].map(|index| number_of(*reader, one.turn, index))).collect()
     }
 
     /// What is on its way from a node may be lost.
@@ -392,7 +403,7 @@ impl Readers {
                 }
                 (place.filling, place.confirmed, place.is_shared) = (None, None, false);
                 if let Some(version) = place.wanted {
-                    known.protocol.want(number_of(*reader, index), version, one.receiver.elements().clone());
+                    known.protocol.want(number_of(*reader, one.turn, index), version, one.receiver.elements().clone());
                 }
             }
         }
@@ -409,10 +420,23 @@ impl Reader {
         };
         let receiver = known.relay.receive(&self.layout.text, &bindings)?;
         self._charges.extend(charge);
+        self.end_turn(known, reader, around);
+        self.turn = self.turn.wrapping_add(1);
         around.replies.push((reader, Reply::Reading(receiver.name().into())));
         let former = self.former.replace(std::mem::replace(&mut self.receiver, receiver));
         self.newest_of.clear();
         former.map_or(Ok(()), |former| Ok(former.remove()?))
+    }
+
+    /// Waits for nothing any more, and lets nothing be sent.
+    fn end_turn(&mut self, known: &mut Known, reader: u64, around: &mut Surroundings) {
+        for (index, place) in self.places.iter_mut().enumerate() {
+            let subscription = number_of(reader, self.turn, index);
+            place.end(known, subscription);
+            for node in std::mem::take(&mut place.subscribed) {
+                around.send(node, Message::Unsubscribe(Unsubscribe { subscription }));
+            }
+        }
     }
 }
 

@@ -20,6 +20,8 @@ struct Wires {
     numbers: RwLock<Vec<Option<Node>>>,
     runtimes: RwLock<Vec<Option<Arc<Runtime>>>>,
     sent_bytes: AtomicU64,
+    /// The numbers of all subscriptions.
+    subscriptions: Mutex<Vec<u64>>,
     /// What is wrong on the way from one place to another.
     faults: RwLock<BTreeMap<(usize, usize), Fault>>,
 }
@@ -100,6 +102,9 @@ impl Wire {
         let (Some(place), Some(from)) = (numbers.iter().position(|node| *node == Some(to)), numbers[self.place]) else {
             return;
         };
+        if let Message::Subscribe(subscribe) = &message {
+            self.wires.subscriptions.lock().unwrap().push(subscribe.subscription);
+        }
         self.wires.sent_bytes.fetch_add(bulk.len() as u64, Ordering::Relaxed);
         let _ = self.to[place].lock().unwrap().send((from, to, message, bulk));
     }
@@ -198,6 +203,7 @@ impl Nodes {
             numbers: RwLock::new(vec![None; count]),
             runtimes: none(),
             sent_bytes: AtomicU64::new(0),
+            subscriptions: Mutex::default(),
             faults: RwLock::default(),
         });
         let cluster = Arc::new(Fixed {
@@ -293,6 +299,12 @@ impl Nodes {
     #[allow(dead_code, reason = "not all suites do")]
     pub fn sent_bytes(&self) -> u64 {
         self.wires.sent_bytes.load(Ordering::Relaxed)
+    }
+
+    /// The numbers of subscriptions, as they were made.
+    #[allow(dead_code, reason = "not all suites do")]
+    pub fn subscriptions(&self) -> Vec<u64> {
+        self.wires.subscriptions.lock().unwrap().clone()
     }
 
     /// The newest version of what the runtime of a node fills for the first reader of an object there.
