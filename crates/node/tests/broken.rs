@@ -60,9 +60,8 @@ fn run_rank(objects: &Objects, rank: u64, is_over: &AtomicBool, last: &AtomicU64
         if dice.roll(20) == 0 {
             fragment.detach().unwrap();
             let newest = loop {
-                match object.wait_newer(version - 1, Duration::from_secs(1)) {
-                    Ok(newest) => break newest,
-                    Err(_) => {}
+                if let Ok(newest) = object.wait_newer(version - 1, Duration::from_secs(1)) {
+                    break newest;
                 }
             };
             assert_eq!(newest, version);
