@@ -217,7 +217,8 @@ impl WriteOptions {
                 continue;
             }
             let standing = standings.get(other).cloned().unwrap_or_default();
-            if !standing.is_alive {
+            // One of another node that has left is told of with the version from which on it did.
+            if !standing.is_alive || member.is_remote() && member.left.is_some() {
                 leaving.push(*other);
             } else if deadline.left().is_zero()
                 || stays(member, &standing, from) && (!member.is_remote() || deadline.waited() > NEWS)
