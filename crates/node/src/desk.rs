@@ -26,6 +26,8 @@ pub(crate) struct Todo {
     pub(crate) jobs: Vec<(Node, Job)>,
     pub(crate) own: Vec<OwnJob>,
     pub(crate) replies: Vec<(u64, Reply)>,
+    /// Objects that others speak of and that are not known here, to be asked for where the names are kept.
+    pub(crate) unknown: Vec<(ObjectId, String)>,
 }
 
 /// The desk.
@@ -162,6 +164,11 @@ impl Desk {
         of_them.into_iter().for_each(|id| self.look(id));
     }
 
+    /// Whether some object has no home that acts.
+    pub(crate) fn has_homeless(&self) -> bool {
+        self.silent.iter().any(|id| self.watched.get(id).is_some_and(Watched::is_homeless))
+    }
+
     /// Looks at objects of whose writers nobody tells when they end.
     pub(crate) fn look_at_silent(&mut self) {
         self.silent.clone().into_iter().for_each(|id| self.look(id));
@@ -272,16 +279,30 @@ impl Desk {
         if self.watched.contains_key(&id) {
             return Ok(());
         }
-        // Its name may not have come to this node yet.
-        let there = match self.objects.names().get(name)? {
-            Some(there) => Some(there),
-            None => self.cluster.names().get(name)?,
-        };
-        if let Some(description) = there.filter(|there| ObjectId(there.id) == id) {
-            self.objects.names().put(name, &description)?;
+        // Its name may not have come to this node yet. Who keeps the names may be slow: he is asked without the desk's lock.
+        match self.objects.names().get(name)? {
+            Some(there) => self.note_found(id, name, &there),
+            None => {
+                self.todo.unknown.push((id, name.into()));
+                Ok(())
+            }
+        }
+    }
+
+    /// Begins to watch an object that others spoke of, if it is the one of that name. What they said before is asked for again: by a home
+    /// that begins, and by what this node reports to it.
+    pub(crate) fn note_found(&mut self, id: ObjectId, name: &str, there: &Description) -> Result<()> {
+        if ObjectId(there.id) == id && !self.watched.contains_key(&id) {
+            self.objects.names().put(name, there)?;
             self.watch(name)?;
+            self.look(id);
         }
         Ok(())
+    }
+
+    /// A node does not live any more: nothing is sent to it.
+    pub(crate) fn forget_node(&mut self, node: Node) {
+        self.subscriptions.retain(|(from, _), _| *from != node);
     }
 
     /// Somebody created an object, on any node.

@@ -57,6 +57,7 @@ pub mod runtime;
 mod scatter;
 mod sending;
 pub mod service;
+mod shares;
 mod socket;
 mod subscriptions;
 mod surroundings;

@@ -56,7 +56,10 @@ fn change_is_short(change: &ObjectChange) -> bool {
 fn decision_is_short(one: &ObjectDecision) -> bool {
     let decision = &one.decision;
     let writers = decision.proposed.as_ref().map_or(0, |(_, writers)| writers.len());
-    decision.unpinned.len() + writers <= SHORT_MAX && decision.refused.is_empty() && decision.answers.is_empty()
+    decision.unpinned.len() + writers <= SHORT_MAX
+        && decision.refused.is_empty()
+        && decision.ended.is_empty()
+        && decision.answers.is_empty()
 }
 
 #[cfg(test)]
@@ -72,7 +75,7 @@ mod tests {
     fn decision(object: u64, unpinned: u32) -> Message {
         let (announced, unpinned) = (Proposal::initial(0), (0..unpinned).map(Node));
         let unpinned = unpinned.map(|node| Unpinned { node, is_lost: false }).collect();
-        let (proposed, refused, answers) = (None, Vec::new(), Vec::new());
+        let (proposed, refused, ended, answers) = (None, Vec::new(), Vec::new(), Vec::new());
         let decision = Decision {
             node: HERE,
             revision: 1,
@@ -82,6 +85,7 @@ mod tests {
             unpinned,
             proposed,
             refused,
+            ended,
             answers,
         };
         Message::Decisions(vec![ObjectDecision { object: ObjectId(NonZeroU64::new(object).unwrap()), decision }])

@@ -8,6 +8,7 @@ use crate::groups::Groups;
 use crate::memory::Memory;
 use crate::network::{Incoming, Network};
 use crate::readers::reader_of;
+use crate::shares::Shares;
 use crate::socket::{self, Clients};
 use crate::surroundings::{OwnJob, Surroundings};
 use crate::watched::Watched;
@@ -28,12 +29,15 @@ use stillframe_kernel::points;
 use stillframe_object::runtime::{LOCK, Reply, Request, SOCKET};
 use stillframe_object::{Description, Objects};
 use stillframe_roster::writer::{Node, Version};
-use stillframe_wire::data::{Piece, Sent, SourceShare, Sources, Unchanged};
+use stillframe_wire::data::{Piece, Sent, SourceShare, Unchanged};
 use stillframe_wire::{Message, ObjectId};
 
 /// How often objects are looked at with writers of whose end nobody tells, as they are of another namespace of processes, or
 /// without a home that acts.
 const LOOK: Duration = Duration::from_millis(500);
+
+/// The same while no home acts: nobody tells that one does again because who keeps the names is back.
+const LOOK_FOR_HOME: Duration = Duration::from_millis(50);
 
 /// Hints that come so soon after others are gathered, for so long.
 const SOON: Duration = Duration::from_micros(50);
@@ -57,9 +61,6 @@ pub struct Runtime {
     _lock: File,
 }
 
-/// Of a node, for a subscription.
-type Shares = BTreeMap<(Node, u64), Arc<Vec<SourceShare>>>;
-
 #[derive(Debug)]
 struct Inner {
     desk: Mutex<Desk>,
@@ -69,6 +70,7 @@ struct Inner {
     groups: Groups,
     network: Arc<dyn Network>,
     movers: Mutex<Option<Sender<Vec<OwnJob>>>>,
+    asking: Mutex<Option<Sender<Vec<(ObjectId, String)>>>>,
     executor: Executor,
     exits: Arc<Exits>,
     /// What comes from a node for a fragment, version by version.
@@ -108,6 +110,7 @@ impl Runtime {
         let socket = objects.dir().join(".objects").join(SOCKET);
         let listener = socket::listen(&socket)?;
         let (movers, todo) = channel();
+        let (asking, unknown) = channel();
         let exits = Arc::new(Exits::new()?);
         let memory = Memory::new(memory_bytes);
         let mut desk = Desk::new(node, objects.clone(), cluster.clone(), network.clone(), memory, exits.clone());
@@ -126,6 +129,7 @@ impl Runtime {
             groups,
             network,
             movers: Mutex::new(Some(movers)),
+            asking: Mutex::new(Some(asking)),
             executor: Executor::new(0),
             exits,
             shares: Mutex::default(),
@@ -139,6 +143,7 @@ impl Runtime {
             Inner::spawn(&inner, "exits", |inner| inner.follow_exits()),
             Inner::spawn(&inner, "programs", move |inner| inner.serve_programs(&listener)),
             Inner::spawn(&inner, "mover", move |inner| inner.move_bytes(&todo)),
+            Inner::spawn(&inner, "asking", move |inner| inner.ask_names(&unknown)),
         ];
         inner.carry_out(inner.desk());
         Ok(Runtime { inner, threads, _lock: lock })
@@ -167,13 +172,21 @@ impl Runtime {
 
     /// The runtime of a machine was started again: it is another node now.
     pub fn replaced(&self, former: Node, node: Node) {
-        self.inner.change(|desk| desk.for_all(|one, around| one.replace(former, node, around)));
+        self.inner.change(|desk| {
+            desk.forget_node(former);
+            desk.for_all(|one, around| one.replace(former, node, around));
+        });
+        self.inner.shares().forget(|from, _| from == former);
         self.inner.groups.lose(former, true);
     }
 
     /// A node does not live any more.
     pub fn lost(&self, node: Node) {
-        self.inner.change(|desk| desk.for_all(|one, around| one.lose(node, around)));
+        self.inner.change(|desk| {
+            desk.forget_node(node);
+            desk.for_all(|one, around| one.lose(node, around));
+        });
+        self.inner.shares().forget(|from, _| from == node);
         self.inner.groups.lose(node, false);
     }
 
@@ -200,6 +213,7 @@ impl Drop for Runtime {
         self.inner.groups.end();
         self.inner.clients.close();
         *self.inner.movers.lock().unwrap_or_else(PoisonError::into_inner) = None;
+        *self.inner.asking.lock().unwrap_or_else(PoisonError::into_inner) = None;
         // Whoever waits for a program wakes up by one.
         let _ = std::os::unix::net::UnixStream::connect(&self.inner.socket);
         for thread in self.threads.drain(..) {
@@ -248,8 +262,14 @@ impl Inner {
 
     /// What is left to do, without the lock.
     fn carry_out(&self, mut desk: MutexGuard<'_, Desk>) {
-        let Todo { jobs, own, replies } = desk.finish_round();
+        let Todo { jobs, own, replies, unknown } = desk.finish_round();
         drop(desk);
+        if !unknown.is_empty() {
+            let asking = self.asking.lock().unwrap_or_else(PoisonError::into_inner);
+            if let Some(asking) = &*asking {
+                let _ = asking.send(unknown);
+            }
+        }
         for (client, reply) in replies {
             self.clients.tell(client, &reply);
         }
@@ -283,12 +303,14 @@ impl Inner {
     }
 
     fn follow_exits(&self) {
+        let mut longest = LOOK;
         while !self.has_ended() {
-            let ended = self.exits.wait(LOOK);
+            let ended = self.exits.wait(longest);
             self.change(|desk| match ended.is_empty() {
                 true => desk.look_at_silent(),
                 false => desk.look_at_ended(&ended),
             });
+            longest = if self.desk().has_homeless() { LOOK_FOR_HOME } else { LOOK };
         }
     }
 
@@ -310,7 +332,7 @@ impl Inner {
                 let ask = |request| inner.ask(client, request);
                 socket::serve(&served, ask, |reply| inner.clients.answer(client, reply));
                 inner.clients.remove(client);
-                inner.shares().retain(|(_, place), _| reader_of(*place) != client);
+                inner.shares().forget(|_, place| reader_of(place) == client);
                 inner.groups.close(client);
                 inner.change(|desk| desk.close(client));
             });
@@ -378,12 +400,29 @@ impl Inner {
         }
     }
 
+    /// Asks who keeps the names for objects that others speak of, as long as that takes.
+    fn ask_names(&self, unknown: &Receiver<Vec<(ObjectId, String)>>) {
+        while let Ok(first) = unknown.recv() {
+            // Many may have spoken of one meanwhile.
+            let all: BTreeMap<ObjectId, String> = first.into_iter().chain(unknown.try_iter().flatten()).collect();
+            for (id, name) in all {
+                if self.has_ended() {
+                    return;
+                }
+                // Where that does not succeed now, they say so again, or the names tell of it.
+                if let Ok(Some(there)) = self.cluster.names().get(&name) {
+                    self.change(|desk| _ = desk.note_found(id, &name, &there));
+                }
+            }
+        }
+    }
+
     fn receive(&self, from: Node, message: Message, bulk: &mut dyn Incoming) {
         match message {
-            Message::Sources(Sources { subscription, shares, .. }) => {
-                let is_own = shares.iter().all(|share| share.writer.node == from);
-                if is_own && self.desk().has_place(subscription) {
-                    self.shares().insert((from, subscription), Arc::new(shares));
+            Message::Sources(sources) => {
+                let is_own = sources.shares.iter().all(|share| share.writer.node == from);
+                if is_own && self.desk().has_place(sources.subscription) {
+                    self.shares().hear(from, sources);
                 }
             }
             Message::Piece(Piece { subscription, version, share, offset }) => {
@@ -442,7 +481,7 @@ impl Inner {
         subscription: u64,
         version: Version,
     ) -> Option<(Arc<Filling>, Arc<Vec<SourceShare>>)> {
-        let shares = self.shares().get(&(from, subscription)).cloned()?;
+        let shares = self.shares().of(from, subscription, version)?;
         let filling = self.desk().filling(subscription, version)?;
         let is_of_these = filling.writers_of(from).eq(shares.iter().map(|share| share.writer));
         is_of_these.then_some((filling, shares))

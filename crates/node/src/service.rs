@@ -100,7 +100,12 @@ impl Service {
     ///
     /// # Errors
     /// Those of the certificate, of etcd, and of [`Runtime::start`].
-    pub fn start(options: ServiceOptions) -> Result<Service> {
+    pub fn start(mut options: ServiceOptions) -> Result<Service> {
+        // An etcd as a child is in another directory.
+        let files = options.names_tls.iter_mut().flat_map(|tls| [&mut tls.ca, &mut tls.certificate, &mut tls.key]);
+        for path in files.chain([&mut options.identity]) {
+            *path = std::path::absolute(&*path).map_err(Error::io("find", &*path))?;
+        }
         let identity = Identity::open(&options.identity)?;
         let linking = Options { means: options.means.clone(), ..Options::default() };
         let listener = Listener::bind(options.listen, &identity, &linking)?;

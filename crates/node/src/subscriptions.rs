@@ -34,8 +34,9 @@ impl Subscriptions {
         let before = self.all.remove(&key).filter(|before| before.layout == layout);
         let (fragment, planned) = match before {
             Some(before) => {
-                if before.version == version {
-                    // Who asks again for the same version has lost something of it, perhaps also where the pieces go.
+                // Who asks again for the same version has lost something of it, perhaps also where the pieces go. Who asks for an older
+                // one is told anew, for what was told holds from a version on.
+                if before.version >= version {
                     before.forget_told();
                 }
                 (before.fragment, before.planned)

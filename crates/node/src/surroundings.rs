@@ -31,7 +31,7 @@ pub(crate) struct Surroundings<'a> {
 pub(crate) struct OwnJob {
     pub(crate) place: u64,
     pub(crate) filling: Arc<Filling>,
-    pub(crate) ways: Vec<Way>,
+    pub(crate) ways: Arc<Vec<Way>>,
     /// Of each way.
     pub(crate) snapshots: Vec<Snapshot>,
 }

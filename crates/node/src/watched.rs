@@ -31,6 +31,8 @@ pub(crate) struct Watched {
     decided: BTreeSet<u32>,
     /// What this node's writers have still to be told of their fragments.
     verdicts: BTreeMap<u32, Result<(), String>>,
+    /// Fragments of this node whose places others took, and of which its programs have still to be told that.
+    ended: BTreeMap<u32, Version>,
     /// What the home was told last.
     reporting: Reporting,
     /// Of which writers which home knows the layouts.
@@ -58,6 +60,7 @@ impl Watched {
             is_homeless: false,
             decided: BTreeSet::new(),
             verdicts: BTreeMap::new(),
+            ended: BTreeMap::new(),
             reporting: Reporting::default(),
             told_layouts: (None, BTreeSet::new()),
             roster: Heard::default(),
@@ -112,11 +115,12 @@ impl Watched {
         }
         // First, for what was complete until now is held still, and only what changed since has to be sent.
         let served = self.subscriptions.serve(&mut self.known, around);
+        let told = self.tell_writers();
         let unpinned = std::mem::take(&mut self.unpinned);
         let pinned = unpinned.into_iter().map(|(version, writers)| self.pin(version, &writers));
         pinned.collect::<Vec<_>>().into_iter().collect::<Result<()>>()?;
         // While somebody has the board, other nodes are told all the same.
-        let told = self.tell_writers().and(self.tell_programs(around));
+        let told = told.and(self.tell_programs(around));
         self.settle(around).and(told)?;
         self.readers.fill_all_own(&mut self.known, around)?;
         served
@@ -151,15 +155,16 @@ impl Watched {
             let record = protocol.record(writer);
             record.and_then(|record| record.published.newest)
         };
-        let newer = |version: &&Version| known(&self.known.protocol).is_none_or(|newest| **version > newest);
-        let news: Vec<Version> = fragment.present.iter().filter(newer).copied().collect();
-        for version in news {
+        // What it published from there on, where another has its place, counts for nothing.
+        let newer = |protocol: &Runtime, version: Version| {
+            fragment.left.is_none_or(|left| version < left) && known(protocol).is_none_or(|newest| version > newest)
+        };
+        let news = fragment.present.iter().copied().filter(|version| newer(&self.known.protocol, *version));
+        for version in news.collect::<Vec<_>>() {
             // What it is no member of counts for nobody.
             let _ = self.known.protocol.publish(writer, version);
         }
-        if let Some(newest) =
-            fragment.newest.filter(|newest| known(&self.known.protocol).is_none_or(|known| *newest > known))
-        {
+        if let Some(newest) = fragment.newest.filter(|newest| newer(&self.known.protocol, *newest)) {
             let _ = self.known.protocol.publish(writer, newest);
         }
         self.drop_all_but(writer, &fragment.present);
@@ -193,6 +198,11 @@ impl Watched {
             points::hit("verdict.heard");
             self.known.relay.decide(*number, verdict.clone())?;
             self.verdicts.pop_first();
+        }
+        // Then, for an heir that counts says so, too: a runtime that comes later finds out the rest.
+        while let Some((number, from)) = self.ended.first_key_value() {
+            self.known.relay.end(*number, *from)?;
+            self.ended.pop_first();
         }
         Ok(())
     }
@@ -317,8 +327,20 @@ impl Watched {
     }
 
     fn hear(&mut self, decision: Decision, around: &mut Surroundings) -> Result<()> {
-        let mut done = Ok(());
-        for event in self.known.protocol.hear(decision) {
+        let events = self.known.protocol.hear(decision);
+        for event in &events {
+            match event {
+                Event::Refused { writer, refusal, .. } => self.decide(writer.serial, Err(refusal.to_string())),
+                Event::Ended { writer, from } => _ = self.ended.insert(writer.serial, *from),
+                _ => {}
+            }
+        }
+        let is_undecided = |writer: &Writer| !self.decided.contains(&writer.serial);
+        let accepted: Vec<Writer> = self.known.protocol.accepted().filter(is_undecided).collect();
+        accepted.into_iter().for_each(|writer| self.decide(writer.serial, Ok(())));
+        // Before anything is pinned: whatever is complete with a fragment, a runtime that comes later knows that it counts.
+        let mut done = self.tell_writers();
+        for event in events {
             let heard = match event {
                 Event::Pin { version, writers } => self.pin(version, &writers),
                 Event::Unpin(version) => {
@@ -330,24 +352,21 @@ impl Watched {
                     points::hit("complete.heard");
                     self.known.relay.complete(version).map_err(Into::into)
                 }
-                // What cannot be had any more, readers learn when they want it.
-                Event::Unpinned { .. } => Ok(()),
-                Event::Refused { writer, refusal, .. } => {
-                    self.decide(writer.serial, Err(refusal.to_string()));
-                    Ok(())
-                }
                 Event::Answer { reader, readiness } => self.readers.answer(&mut self.known, reader, readiness, around),
+                // What cannot be had any more, readers learn when they want it.
+                Event::Unpinned { .. } | Event::Refused { .. } | Event::Ended { .. } => Ok(()),
             };
             // One that does not succeed keeps no other from it; all are looked at again later.
             done = done.and(heard);
         }
-        let is_undecided = |writer: &Writer| !self.decided.contains(&writer.serial);
-        let accepted: Vec<Writer> = self.known.protocol.accepted().filter(is_undecided).collect();
-        accepted.into_iter().for_each(|writer| self.decide(writer.serial, Ok(())));
-        done.and(self.tell_writers())
+        done
     }
 
     fn pin(&mut self, version: Version, writers: &[Writer]) -> Result<()> {
+        if !self.verdicts.is_empty() || !self.ended.is_empty() {
+            self.unpinned.push((version, writers.to_vec()));
+            return Ok(());
+        }
         let mut held = BTreeMap::new();
         for writer in writers {
             match self.known.hold(*writer, version) {
@@ -463,7 +482,9 @@ impl Watched {
     /// Takes a report, if this is the home.
     pub(crate) fn take_report(&mut self, from: Node, report: Report, around: &mut Surroundings) -> Result<()> {
         self.find_home(around)?;
-        if let Some(home) = self.home.as_mut().filter(|_| report.node == from) {
+        // One for a home that the names do not tell of says nothing: where they do a little later, that home asks for all.
+        let is_for = |home: &Home| report.node == from && report.revision <= home.revision();
+        if let Some(home) = self.home.as_mut().filter(|home| is_for(home)) {
             home.receive(report);
             points::hit("report.taken");
         }

@@ -7,16 +7,19 @@ mod places;
 use common::watchdog;
 use places::{Fault, Nodes};
 use std::io::{BufRead, BufReader, Read, Write};
+use std::num::NonZeroU64;
 use std::os::unix::net::UnixStream;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 use stillframe_kernel::lock::{self, Kind};
 use stillframe_node::network::Nothing;
 use stillframe_object::{Error, Object};
+use stillframe_roster::message::Report;
 use stillframe_roster::readiness::Cause;
+use stillframe_roster::runtime::Runtime;
 use stillframe_roster::writer::{Node, Who, Writer};
 use stillframe_wire::data::Lost;
-use stillframe_wire::roster::Ask;
+use stillframe_wire::roster::{Ask, ObjectReport};
 use stillframe_wire::{Message, ObjectId};
 
 const LONG: Duration = Duration::from_secs(20);
@@ -74,6 +77,57 @@ fn one_message_with_a_term_of_nobody_stops_no_object() {
     writer.publish(2).unwrap();
     all.reattach(2, LONG).unwrap();
     assert_eq!(here.wait_newer(1, LONG).unwrap(), 2);
+}
+
+/// What a node with nothing to say reports.
+fn report(of: Node, revision: u64) -> Report {
+    let mut runtime = Runtime::new(of, 0);
+    runtime.follow(revision);
+    Report { serial: 1, ..runtime.report() }
+}
+
+#[test]
+fn one_report_for_a_home_that_nobody_is_stops_no_object() {
+    let _watchdog = watchdog(60);
+    let nodes = Nodes::new("fence", 2);
+    let (here, name) = create_at(&nodes, "u", 0);
+    let there = nodes.objects(1).wait(&name, LONG).unwrap();
+    let mut writer = there.write("{ var v = u }").attach().unwrap();
+    writer.publish(1).unwrap();
+    assert_eq!(here.wait_newer(0, LONG).unwrap(), 1);
+    let from = nodes.number(1);
+    let report = ObjectReport { object: id_of(&here), name, report: report(from, u64::MAX) };
+    nodes.say(0, from, Some(Message::Reports(vec![report])), &[]);
+    writer.publish(2).unwrap();
+    assert_eq!(here.wait_newer(1, LONG).unwrap(), 2);
+}
+
+#[test]
+fn who_keeps_the_names_may_be_slow_while_others_speak_of_objects_that_are_not_known() {
+    let _watchdog = watchdog(60);
+    let nodes = Nodes::new("slow", 2);
+    let (here, name) = create_at(&nodes, "u", 0);
+    let there = nodes.objects(1).wait(&name, LONG).unwrap();
+    let mut writer = there.write("{ var v = u }").attach().unwrap();
+    let mut all = here.read("{ var v = u }").attach().unwrap();
+    writer.publish(1).unwrap();
+    all.reattach(1, LONG).unwrap();
+    nodes.set_slow_names(true);
+    let (from, object) = (nodes.number(1), ObjectId(NonZeroU64::MAX));
+    let messages = [
+        Message::Reports(vec![ObjectReport { object, name: "other".into(), report: report(from, 1) }]),
+        Message::Ask(Ask { object, name: "other".into(), revision: 1 }),
+    ];
+    std::thread::scope(|scope| {
+        scope.spawn(|| messages.map(|message| nodes.say(0, from, Some(message), &[])));
+        std::thread::sleep(Duration::from_millis(100));
+        let done = (2..=5).try_for_each(|version| {
+            writer.publish(version).unwrap();
+            all.reattach(version, Duration::from_secs(10))
+        });
+        nodes.set_slow_names(false);
+        done.unwrap();
+    });
 }
 
 #[test]

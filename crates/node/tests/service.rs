@@ -235,6 +235,17 @@ fn nodes_find_each_other_by_the_directory_of_the_certificate() {
 }
 
 #[test]
+fn the_certificate_may_be_named_as_it_lies_from_here() {
+    let _watchdog = watchdog(120);
+    let place = Place::new("relative");
+    let up = "../".repeat(std::env::current_dir().unwrap().components().count());
+    let mut options = place.options("a", &[], &Means::Tls);
+    options.identity = Path::new(&up).join(options.identity.strip_prefix("/").unwrap());
+    assert!(options.identity.is_relative());
+    Service::start(options).unwrap();
+}
+
+#[test]
 fn names_are_kept_again_when_their_etcd_was_killed() {
     let _watchdog = watchdog(120);
     let place = Place::new("killed");

@@ -5,6 +5,7 @@ use crate::collection::collect;
 use crate::error::{Error, Overlap, Result, Writer};
 use crate::layout;
 use crate::member::{Member, Members, Standing};
+use crate::runtime;
 use crate::shared::{self, HERE, Shared};
 use crate::waiting::{self, Deadline, LOOK};
 use crate::write::{Made, WriteFragment};
@@ -22,9 +23,6 @@ const WAIT: Duration = Duration::from_secs(10);
 
 /// That a fragment of another node was detached, or a version is complete, may not be known here yet for so long.
 const NEWS: Duration = Duration::from_millis(500);
-
-/// So long it is waited whether the versions that a writer published before it died become complete, where another node decides that.
-const SETTLES: Duration = Duration::from_secs(1);
 
 /// Smaller fragments are copied by the thread that publishes: a process may have thousands of them.
 const THREADS_BYTES: u64 = 4 << 20;
@@ -141,15 +139,17 @@ impl WriteOptions {
         // What this node's runtime says to be complete, once it has refused an older one: a node that joins learns it by the answer.
         let mut announced = shared.description.initial;
         let mut fragment = loop {
-            match self.try_attach(&shared, &view, &elements, announced, deadline)? {
+            match self.try_attach(&shared, &view, &elements, &mut announced, deadline)? {
                 // That the others know of it has to be sure before the program goes on, and others count on it.
-                Attempt::Attached(mut fragment) => match fragment.wait_accepted(deadline) {
+                Attempt::Attached(mut fragment, is_heir) => match fragment.wait_accepted(deadline) {
                     Ok(()) => break *fragment,
                     Err(error @ Error::NotAccepted { .. }) => match self.find_newer(&shared, fragment.version())? {
                         Some(newer) => {
                             announced = newer;
                             fragment.detach()?;
                         }
+                        // What was to become complete with what the one before published may have been given up.
+                        None if is_heir && self.version.is_none() && !deadline.left().is_zero() => fragment.detach()?,
                         None => return Err(error),
                     },
                     Err(error) => return Err(error),
@@ -193,7 +193,7 @@ impl WriteOptions {
         shared: &Arc<Shared>,
         view: &View,
         elements: &Elements,
-        announced: Version,
+        announced: &mut Version,
         deadline: Deadline,
     ) -> Result<Attempt> {
         let seen = shared.bell.seen();
@@ -204,7 +204,7 @@ impl WriteOptions {
         }
         let mut members = Members::of_locked(shared, &board)?;
         let (standings, newest) = waiting::survey(shared, &mut members)?;
-        let version = self.version.unwrap_or(newest.max(announced));
+        let version = self.version.unwrap_or(newest.max(*announced));
         let from =
             version.checked_add(1).ok_or_else(|| self.refused(Refusal::Late { from: version, settled: newest }))?;
         if from <= newest {
@@ -212,18 +212,14 @@ impl WriteOptions {
         }
         let number = board.next_number()?;
         let mut leaving = Vec::new();
-        // Which versions of those who are gone become complete is decided on another node, perhaps just now.
-        let is_shared = members.list.values().any(Member::is_remote);
         for (other, member) in &mut members.list {
             if !member.is_of(from) || !meets(elements, &member.elements) {
                 continue;
             }
             let standing = standings.get(other).cloned().unwrap_or_default();
-            let may_complete = self.version.is_none() && standing.newest > Some(newest) && deadline.waited() < SETTLES;
-            if !standing.is_alive && is_shared && may_complete && !deadline.left().is_zero() {
-                return Ok(Attempt::Taken(None, seen));
-            } else if !standing.is_alive {
-                leaving.push(Entry::Leave { number: *other, from });
+            // One of another node that has left is told of with the version from which on it did.
+            if !standing.is_alive || member.is_remote() && member.left.is_some() {
+                leaving.push(*other);
             } else if deadline.left().is_zero()
                 || stays(member, &standing, from) && (!member.is_remote() || deadline.waited() > NEWS)
             {
@@ -234,6 +230,14 @@ impl WriteOptions {
                     false => member.observer(shared, &shared.site.observing()?)?.cloned(),
                 };
                 return Ok(Attempt::Taken(observer, seen));
+            }
+        }
+        // Of several nodes a home says whether what those published who are gone is complete with a newer version than is known here.
+        let is_shared = !leaving.is_empty() && runtime::is_expected(&shared.site.directory)?;
+        if is_shared && self.version.is_none() {
+            *announced = waiting::newest_announced(shared)?.max(*announced);
+            if *announced > version {
+                return Ok(Attempt::Late);
             }
         }
         let (region, variable) = self.make_region(shared, number, &view.fragment)?;
@@ -247,8 +251,10 @@ impl WriteOptions {
                 return Ok(Attempt::Late);
             }
         }
-        for entry in leaving {
-            board.add(entry)?;
+        let is_heir = !leaving.is_empty();
+        let takes = if is_shared { std::mem::take(&mut leaving) } else { Vec::new() };
+        for number in leaving {
+            board.add(Entry::Leave { number, from })?;
         }
         let attached = Attached {
             number,
@@ -259,6 +265,7 @@ impl WriteOptions {
             bindings: self.bindings.clone(),
             writers: self.writers,
             remote: None,
+            takes,
         };
         board.add(Entry::Attach(attached.clone()))?;
         let members = if members.list.is_empty() {
@@ -277,7 +284,7 @@ impl WriteOptions {
         points::hit("attach.done");
         let made = Made { region, variable, is_loaned: self.is_loaned };
         let fragment = WriteFragment::begin(shared, number, view, made, version, members);
-        Ok(Attempt::Attached(Box::new(fragment)))
+        Ok(Attempt::Attached(Box::new(fragment), is_heir))
     }
 
     fn make_region(&self, shared: &Shared, number: u32, fragment: &Fragment) -> Result<(Region, VariableId)> {
@@ -334,7 +341,8 @@ impl WriteOptions {
 }
 
 enum Attempt {
-    Attached(Box<WriteFragment>),
+    /// And whether it takes the place of one that is gone.
+    Attached(Box<WriteFragment>, bool),
     /// A living writer has some of the elements, and may still detach them.
     Taken(Option<Observer>, u32),
     /// A newer version became complete meanwhile.

@@ -75,6 +75,10 @@ pub struct Attached {
     /// Where it runs, if that is another node: then this node's runtime tells of it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub remote: Option<Remote>,
+    /// Fragments whose writers are gone and whose places it takes, as long as it is not refused: of nodes together their homes say
+    /// whether it does.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub takes: Vec<u32>,
 }
 
 /// Where a fragment of another node is.

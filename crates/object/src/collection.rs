@@ -29,7 +29,8 @@ pub(crate) fn collect(shared: &Shared, board: &mut LockedBoard<'_>) -> Result<()
         if standing.is_alive || member.is_remote() {
             continue;
         }
-        if is_unneeded(member.attached.from, member.left, standing.newest, newest) {
+        // Who takes its place may still be refused.
+        if is_unneeded(member.attached.from, member.left_for_good, standing.newest, newest) {
             points::hit("collect.forget");
             // The region first: one that the board does not tell of any more is removed by nobody.
             shared.remove_region(*number, false)?;

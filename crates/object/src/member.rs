@@ -18,8 +18,12 @@ pub(crate) struct Member {
     pub(crate) attached: Attached,
     pub(crate) fragment: Arc<Fragment>,
     pub(crate) elements: Elements,
-    /// The first version that it does not write any more.
+    /// The first version that it does not write any more, also because of one that takes its place and may still be refused.
     pub(crate) left: Option<Version>,
+    /// The same, as it is for good.
+    pub(crate) left_for_good: Option<Version>,
+    /// Fragments that take its place, and from which version on.
+    heirs: BTreeMap<u32, Version>,
     /// Whether the runtime said that it died, of one of another node.
     died: bool,
     /// What the runtime says of one of this node.
@@ -60,6 +64,11 @@ impl Member {
         let (node, serial) =
             self.attached.remote.as_ref().map_or((HERE, number), |remote| (Node(remote.node), remote.number));
         Who { writer: Writer { node, process, serial }, rank }
+    }
+
+    fn change_end(&mut self, change: impl FnOnce(&mut Option<Version>, &mut BTreeMap<u32, Version>)) {
+        change(&mut self.left_for_good, &mut self.heirs);
+        self.left = self.heirs.values().copied().chain(self.left_for_good).min();
     }
 
     /// Whether the runtime said that it died.
@@ -191,23 +200,39 @@ impl Members {
                     let fragment = shared.view(&attached.text, &shared::bindings(&attached.bindings))?.fragment;
                     let elements = shared.space.elements(&fragment).map_err(shared.scattered())?.into();
                     let (left, died, verdict, observer) = (None, false, None, None);
-                    let member = Member { attached, fragment, elements, left, died, verdict, observer };
-                    self.list.insert(member.attached.number, member);
+                    let (left_for_good, heirs) = (None, BTreeMap::new());
+                    let (number, from) = (attached.number, attached.from);
+                    for former in &attached.takes {
+                        self.change(*former, |member| member.change_end(|_, heirs| _ = heirs.insert(number, from)));
+                    }
+                    let member =
+                        Member { attached, fragment, elements, left, left_for_good, heirs, died, verdict, observer };
+                    self.list.insert(number, member);
                 }
                 Entry::Leave { number, from } => self.change(number, |member| {
-                    member.left = Some(member.left.map_or(from, |left| left.min(from)));
+                    member.change_end(|left, _| *left = Some(left.map_or(from, |left| left.min(from))));
                 }),
                 Entry::Forget { number } => {
+                    self.end_heir(number);
                     self.list.remove(&number);
                 }
                 Entry::Die { number } => self.change(number, |member| member.died = true),
                 Entry::Accept { number } => self.change(number, |member| member.verdict = Some(Verdict::Accepted)),
                 Entry::Refuse { number, why } => {
+                    self.end_heir(number);
                     self.change(number, |member| member.verdict = Some(Verdict::Refused(why)));
                 }
             }
         }
         Ok(())
+    }
+
+    /// A fragment takes nobody's place any more.
+    fn end_heir(&mut self, number: u32) {
+        let takes = self.list.get(&number).map_or_else(Vec::new, |member| member.attached.takes.clone());
+        for former in takes {
+            self.change(former, |member| member.change_end(|_, heirs| _ = heirs.remove(&number)));
+        }
     }
 
     fn change(&mut self, number: u32, change: impl FnOnce(&mut Member)) {

@@ -145,7 +145,7 @@ impl Relay {
                 bindings,
                 writers,
                 from,
-                left: member.left,
+                left: member.left_for_good,
                 is_alive: standing.is_alive,
                 newest: standing.newest,
                 present: standing.present.into_iter().collect(),
@@ -198,7 +198,7 @@ impl Relay {
                 board.add(Entry::Attach(one.attached(number)))?;
                 entries.extend(one.changes(number, None, false));
             } else if let (Some(member), Some(number)) = (member, number) {
-                entries.extend(one.changes(number, member.left, member.has_died()));
+                entries.extend(one.changes(number, member.left_for_good, member.has_died()));
             }
         }
         entries.extend(known.values().map(|member| Entry::Forget { number: member.attached.number }));
@@ -223,6 +223,18 @@ impl Relay {
             Ok(()) => Entry::Accept { number },
             Err(why) => Entry::Refuse { number, why },
         })?;
+        drop(board);
+        self.shared.bell.ring();
+        Ok(())
+    }
+
+    /// Another writer has the place of a fragment of this node whose process is gone, from a version on.
+    ///
+    /// # Errors
+    /// [`Error::Locked`](crate::Error::Locked) if somebody has the board just now; those of the object's files.
+    pub fn end(&mut self, number: u32, from: Version) -> Result<()> {
+        let mut board = self.shared.board.lock_within(SOON)?;
+        board.add(Entry::Leave { number, from })?;
         drop(board);
         self.shared.bell.ring();
         Ok(())
@@ -290,7 +302,8 @@ impl Relay {
 impl RemoteFragment {
     fn attached(&self, number: u32) -> Attached {
         let RemoteFragment { remote, process, rank, from, text, bindings, writers, .. } = self.clone();
-        Attached { number, process, rank, from, text, bindings, writers, remote: Some(remote) }
+        let (remote, takes) = (Some(remote), Vec::new());
+        Attached { number, process, rank, from, text, bindings, writers, remote, takes }
     }
 
     /// What has become of it since.

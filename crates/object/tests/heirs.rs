@@ -59,6 +59,25 @@ fn an_heir_that_goes_without_a_version_takes_none_away() {
 }
 
 #[test]
+fn an_heir_goes_on_from_the_complete_version_whatever_the_one_before_had_published() {
+    let _watchdog = watchdog(120);
+    let dir = Dir::new("beyond");
+    let object = create(&dir);
+    let (mut a, mut b) = (left(&object).attach().unwrap(), right(&object).attach().unwrap());
+    (1..=5).for_each(|version| publish(&mut a, version));
+    (1..=2).for_each(|version| publish(&mut b, version));
+    drop(a);
+    let mut heir = left(&object).attach().unwrap();
+    assert_eq!(heir.version(), 2);
+    (3..=5).for_each(|version| publish(&mut b, version));
+    assert_eq!(read_newest(&object), 2, "{:?}", object.writers());
+    for version in 3..=5 {
+        publish(&mut heir, version);
+        assert_eq!(read_newest(&object), version, "{:?}", object.writers());
+    }
+}
+
+#[test]
 fn an_heir_of_a_part_takes_no_version_away() {
     let _watchdog = watchdog(120);
     let dir = Dir::new("part");

@@ -1,6 +1,7 @@
 //! The state machine of an object's home.
 
 use std::{
+    borrow::Cow,
     collections::{BTreeMap, BTreeSet},
     sync::Arc,
 };
@@ -10,10 +11,10 @@ use drepl::{IndexSet, index_box::TooScattered};
 use crate::{
     derived::Derived,
     ledger::Ledger,
-    message::{Decision, Proposal, Refused, Report, Told, Unpinned},
+    message::{Decision, Ended, Proposal, Refused, Report, Told, Unpinned},
     planted::{Bug, Planted},
     readiness::Readiness,
-    writer::{Elements, Node, Published, Record, Revision, Version, Writer},
+    writer::{Elements, Node, Published, Record, Revision, Role, Version, Writer},
 };
 
 /// What the home knows of a node.
@@ -37,6 +38,8 @@ pub struct Home {
     is_fenced: bool,
     announced: Proposal,
     proposed: Option<Proposal>,
+    /// Whether the roster of that was not fixed before: no former home may have announced it.
+    has_fixed: bool,
     refused: BTreeMap<Node, Vec<Refused>>,
     /// Nodes that are to hold the announced version, and do not.
     unpinned: BTreeSet<Node>,
@@ -70,6 +73,7 @@ impl Home {
             is_fenced: false,
             announced: Proposal::initial(initial),
             proposed: None,
+            has_fixed: false,
             refused: BTreeMap::new(),
             unpinned: BTreeSet::new(),
             pinning: BTreeSet::new(),
@@ -161,7 +165,9 @@ impl Home {
         }
         let mut touched = BTreeSet::from([node]);
         if self.is_leading {
-            touched.extend(self.merge(node, false));
+            self.merge(node, false);
+            touched.extend(self.settle_disputes());
+            touched.extend(self.ledger.unheard());
         }
         self.lead(touched)
     }
@@ -226,21 +232,22 @@ impl Home {
             };
             let known = self.reports().flat_map(|report| report.pins.iter().chain(&report.yielded));
             let settled = known.filter(|pin| pin.nodes.iter().all(|node| held_once(node, pin.version)));
-            let settled: BTreeSet<Version> = settled.map(|pin| pin.version).collect();
+            let mut settled: BTreeMap<Version, Version> = settled.map(|pin| (pin.version, pin.epoch)).collect();
 
             self.announced = announced.unwrap_or_else(|| self.announced.clone());
-            settled.into_iter().chain([self.announced.version]).for_each(|version| self.ledger.settle(version));
+            settled.insert(self.announced.version, self.announced.epoch);
+            settled.into_iter().for_each(|(version, epoch)| _ = self.ledger.settle(version, epoch));
         }
         for node in nodes {
             self.merge(node, false);
         }
+        // All that was published has to be known by now: it says who was in a version.
+        self.settle_disputes();
     }
 
     /// Brings what is known of a node's writers up to its newest report.
-    /// Nodes of whose writers something was refused are returned.
-    fn merge(&mut self, node: Node, only_accepted: bool) -> BTreeSet<Node> {
-        let mut touched = BTreeSet::new();
-        let Some(known) = self.nodes.get(&node).and_then(Option::as_ref) else { return touched };
+    fn merge(&mut self, node: Node, only_accepted: bool) {
+        let Some(known) = self.nodes.get(&node).and_then(Option::as_ref) else { return };
         let report = known.report.clone();
         let told: BTreeMap<Writer, &Told> = report.writers.iter().map(|told| (told.record.writer, told)).collect();
         let is_there = |one: &Refused| told.get(&one.writer).is_some_and(|told| told.numbers.contains(&one.number));
@@ -249,13 +256,47 @@ impl Home {
         for gone in own.filter(|writer| !told.contains_key(writer)).collect::<Vec<_>>() {
             self.ledger.forget(gone);
         }
-        for told in &report.writers {
+        for told in self.in_order(&report.writers) {
+            let told = &*self.as_ended(told);
             self.merge_stages(told, only_accepted);
             // What it published belongs to all of its stages: without those still to come it would be of older fragments.
             if !only_accepted {
                 self.ledger.note(told.record.writer, self.published(told));
             }
         }
+        if self.ledger.is_lost(node) {
+            self.ledger.lose(node);
+        }
+    }
+
+    /// The writers of a report as they are to be looked at: those first that have ended, whose places others may take, and then those
+    /// that began earlier.
+    fn in_order<'a>(&self, writers: &'a [Told]) -> Vec<&'a Told> {
+        let is_new = |told: &&Told| {
+            let stages = |record: &Record| (record.stages.len(), record.stages.last().map(|stage| stage.from));
+            self.ledger.record(told.record.writer).map(stages) != Some(stages(&told.record))
+        };
+        let mut order: Vec<&Told> = writers.iter().collect();
+        if order.iter().copied().filter(is_new).nth(1).is_some() {
+            let ends = |told: &Told| told.record.end().is_some() && self.ledger.record(told.record.writer).is_some();
+            order.sort_by_key(|told| (!ends(told), told.record.stages.first().map(|stage| stage.from)));
+        }
+        order
+    }
+
+    /// What a runtime tells of a writer, as it will when it knows that another has its place.
+    fn as_ended<'a>(&mut self, told: &'a Told) -> Cow<'a, Told> {
+        let Some(from) = self.ledger.ended(told.record.writer) else { return Cow::Borrowed(told) };
+        let mut ended = told.clone();
+        if !ended.end_at(from, told.numbers.last().copied().unwrap_or_default()) {
+            self.ledger.note_heard(told.record.writer);
+        }
+        Cow::Owned(ended)
+    }
+
+    /// Ends the disputes that are over; nodes of whose writers something was refused.
+    fn settle_disputes(&mut self) -> BTreeSet<Node> {
+        let mut touched = BTreeSet::new();
         for (writer, from, refusal) in self.ledger.settle_disputes() {
             touched.insert(writer.node);
             let told = self.reports().flat_map(|report| &report.writers).find(|told| told.record.writer == writer);
@@ -263,9 +304,6 @@ impl Home {
             let Some(position) = told.record.stages.iter().position(|stage| stage.from == from) else { continue };
             let number = told.numbers[position];
             self.refused.entry(writer.node).or_default().push(Refused { writer, number, refusal });
-        }
-        if self.ledger.is_lost(node) {
-            self.ledger.lose(node);
         }
         touched
     }
@@ -281,13 +319,20 @@ impl Home {
             let refused = self.refused.entry(writer.node).or_default();
             let is_refused = refused.iter().any(|one| one.writer == writer && one.number == *number);
             let is_accepted = position < told.accepted;
-            if is_refused || is_known(&self.ledger, stage) || only_accepted && !is_accepted {
+            // That it died nobody has to accept.
+            let is_over = matches!(stage.role, Role::Died { .. }) && position <= told.accepted;
+            if is_refused || is_known(&self.ledger, stage) || only_accepted && !is_accepted && !is_over {
                 continue;
             }
+            // Whoever writes nothing is never late.
+            let is_member = matches!(stage.role, Role::Member { .. });
+            let is_accepted = is_accepted || is_member && self.ledger.lacks(&told.record, stage.from);
             let (who, stage) = (told.record.who(), stage.clone());
             let next = told.record.stages.get(position + 1).map(|next| next.from);
-            let declared =
-                if is_accepted { self.ledger.accept(who, stage) } else { self.ledger.declare(who, stage, next) };
+            let declared = match is_accepted {
+                true => self.ledger.accept(who, stage, told.record.has_ended()),
+                false => self.ledger.declare(who, stage, next),
+            };
             if let Err(refusal) = declared {
                 refused.push(Refused { writer, number: *number, refusal });
             }
@@ -319,6 +364,8 @@ impl Home {
             } else if self.can_be_pinned(&proposal, touched) {
                 self.proposed = Some(proposal);
                 return false;
+            } else if self.has_fixed {
+                self.ledger.unsettle(proposal.version);
             }
             is_new = true;
         }
@@ -328,7 +375,7 @@ impl Home {
             let (epoch, nodes) = (roster.epoch, roster.nodes());
             // Mostly they are the same, and need not be there twice, nor be told twice.
             let nodes = if nodes == *self.announced.nodes { self.announced.nodes.clone() } else { Arc::new(nodes) };
-            self.ledger.settle(version);
+            self.has_fixed = self.ledger.settle(version, epoch);
             self.proposed = Some(Proposal { version, epoch, nodes });
             is_new = true;
         }
@@ -480,6 +527,7 @@ impl Home {
             unpinned: unpinned.to_vec(),
             proposed: self.proposed.as_ref().map(members),
             refused: self.refused.get(&node).cloned().unwrap_or_default(),
+            ended: self.ledger.ended_of(node).map(|(writer, from)| Ended { writer, from }).collect(),
             answers: report.wants.iter().map(|want| (want.number, answer(&want.elements, want.version))).collect(),
         })
     }

@@ -25,6 +25,8 @@ struct Dispute {
     from: Version,
     young: Writer,
     old: Writer,
+    /// Whether both were accepted before: if the older one's writer is gone, the younger took its place.
+    is_accepted: bool,
 }
 
 /// What two fragments of a dispute have in common now.
@@ -35,6 +37,27 @@ enum Common {
     Open,
     /// Elements, and the older fragment was published unchanged.
     Published(Box<Overlap>),
+    /// Elements of a writer that is gone: the younger fragment takes its place.
+    Inherited,
+}
+
+/// A stage that is entered.
+#[derive(Clone, Copy)]
+struct Entering<'a> {
+    who: Who,
+    stage: &'a Stage,
+    /// Whether it was accepted before.
+    is_accepted: bool,
+    /// Whether its writer is gone.
+    has_ended: bool,
+}
+
+/// What follows for others if it is.
+#[derive(Default)]
+struct Met {
+    disputes: Vec<Dispute>,
+    /// Writers that are gone, and whose place it takes.
+    ended: Vec<Writer>,
 }
 
 /// Who writes what of an object from which version on, and what they published.
@@ -48,8 +71,10 @@ pub struct Ledger {
     records: BTreeMap<Writer, Record>,
     disputes: BTreeSet<Dispute>,
     lost: BTreeSet<Node>,
-    /// Versions whose rosters are fixed.
-    settled: BTreeSet<Version>,
+    /// Versions whose rosters are fixed, with the first ones of their epochs: a stage that begins between was not known then.
+    pub(crate) settled: BTreeMap<Version, Version>,
+    /// Writers that are gone and whose place others took, as long as their node may not know it.
+    pub(crate) ended: BTreeMap<Writer, Version>,
     /// What follows from the records.
     tally: Derived<Tally>,
     /// Where fragments lie, once there are many; none while it is to be made anew.
@@ -69,7 +94,8 @@ impl Ledger {
             records: BTreeMap::new(),
             disputes: BTreeSet::new(),
             lost: BTreeSet::new(),
-            settled: BTreeSet::new(),
+            settled: BTreeMap::new(),
+            ended: BTreeMap::new(),
             tally: Derived::default(),
             near: Derived::default(),
             planted: Planted::default(),
@@ -116,40 +142,49 @@ impl Ledger {
     }
 
     /// Fixes the roster of a version, because it is proposed or complete. Those of which nothing is left are forgotten.
-    pub fn settle(&mut self, version: Version) {
+    /// Whether it was not fixed before.
+    pub fn settle(&mut self, version: Version, epoch: Version) -> bool {
         let oldest = self.tally.oldest();
-        self.settled.insert(version);
-        self.settled.retain(|settled| *settled >= oldest.unwrap_or(version).min(version));
+        let before = self.settled.insert(version, epoch);
+        self.settled.retain(|settled, _| *settled >= oldest.unwrap_or(version).min(version));
+        before.is_none()
+    }
+
+    /// A version was proposed and cannot become complete: its roster may change again.
+    pub fn unsettle(&mut self, version: Version) {
+        self.settled.remove(&version);
     }
 
     /// Lets a writer be something else from a version on, and up to another, if it is known already to change again then.
     ///
     /// Elements of another that began before may be taken as long as that one has not come to this version: if it does and has
     /// not changed by then, the stage is [withdrawn](Self::settle_disputes). Elements that another declared for a later version
-    /// may not.
+    /// may not. Of a writer that is gone they may be taken from any version on that was not proposed: what it published from there on
+    /// then counts for nothing.
     ///
     /// # Errors
     ///
     /// See [`Refusal`]. Then nothing has changed.
     pub fn declare(&mut self, who: Who, stage: Stage, until: Option<Version>) -> Result<(), Refusal> {
         self.check_late(&stage, until)?;
-        self.enter(who, stage, false)
+        self.enter(Entering { who, stage: &stage, is_accepted: false, has_ended: false })
     }
 
     /// Takes note of a stage that was declared before, where what was declared is put together again: it is not late, and whom it
-    /// meets may have been declared after it.
+    /// meets may have been declared after it; so may who took its writer's place, if that has ended.
     ///
     /// # Errors
     ///
     /// See [`Refusal`]. Then nothing has changed.
-    pub fn accept(&mut self, who: Who, stage: Stage) -> Result<(), Refusal> {
-        self.enter(who, stage, true)
+    pub fn accept(&mut self, who: Who, stage: Stage, has_ended: bool) -> Result<(), Refusal> {
+        self.enter(Entering { who, stage: &stage, is_accepted: true, has_ended })
     }
 
-    fn enter(&mut self, who: Who, stage: Stage, is_accepted: bool) -> Result<(), Refusal> {
-        self.check_order(who.writer, &stage)?;
+    fn enter(&mut self, entering: Entering<'_>) -> Result<(), Refusal> {
+        let Entering { who, stage, .. } = entering;
+        self.check_order(who.writer, stage)?;
         self.prepare_search();
-        let mut disputes = Vec::new();
+        let mut met = Met::default();
         if let Role::Member { elements, .. } = &stage.role {
             for part in elements.boxes() {
                 if !self.is_within(part)? {
@@ -157,16 +192,16 @@ impl Ledger {
                 }
             }
             for other in self.near(elements).into_iter().filter(|other| other.writer != who.writer) {
-                self.compare(other, who, &stage, is_accepted, &mut disputes)?;
+                self.compare(other, entering, &mut met)?;
             }
         }
-        self.disputes.extend(disputes);
+        self.disputes.extend(met.disputes);
+        met.ended.into_iter().for_each(|other| self.end(other, stage.from));
         if let (Some(near), Some(elements)) = (&mut *self.near, near::elements_of(&stage.role)) {
             near.add(who.writer, elements, rank_of(&self.shape));
         }
-        let from = stage.from;
-        self.change(who.writer, Some(who), |record| record.stages.push(stage));
-        self.tally.note_change(from);
+        self.change(who.writer, Some(who), |record| record.stages.push(stage.clone()));
+        self.tally.note_change(stage.from);
         Ok(())
     }
 
@@ -185,7 +220,7 @@ impl Ledger {
     }
 
     /// The same, where stages may be withdrawn or end earlier.
-    fn change_stages(&mut self, writer: Writer, new: Option<Who>, change: impl FnOnce(&mut Record)) {
+    pub(crate) fn change_stages(&mut self, writer: Writer, new: Option<Who>, change: impl FnOnce(&mut Record)) {
         let stages = |ledger: &Self| ledger.record(writer).map_or_else(Vec::new, |record| record.stages.clone());
         let before = stages(self);
         self.change(writer, new, change);
@@ -232,9 +267,10 @@ impl Ledger {
         let from = stage.from;
         let until = until.unwrap_or(Version::MAX).max(from);
         // Who leaves or dies is a member of no version that is fixed and that it has not published.
-        let may_be_late = !matches!(stage.role, Role::Member { .. }) || self.planted.has(Bug::LateChanges);
-        let fixed = self.settled.range(from..until).next_back().filter(|_| !may_be_late).copied();
-        fixed.map_or(Ok(()), |settled| Err(Refusal::Late { from, settled }))
+        let is_broken = self.planted.has(Bug::LateChanges) || self.planted.has(Bug::Robbed);
+        let may_be_late = !matches!(stage.role, Role::Member { .. }) || is_broken;
+        let fixed = self.settled.range(from..until).next_back().filter(|_| !may_be_late);
+        fixed.map_or(Ok(()), |(settled, _)| Err(Refusal::Late { from, settled: *settled }))
     }
 
     fn check_order(&self, writer: Writer, stage: &Stage) -> Result<(), Refusal> {
@@ -251,14 +287,8 @@ impl Ledger {
     }
 
     /// Looks whether a new stage, the last of its writer, has elements in common with stages of another writer.
-    fn compare(
-        &self,
-        other: &Record,
-        who: Who,
-        stage: &Stage,
-        is_accepted: bool,
-        disputes: &mut Vec<Dispute>,
-    ) -> Result<(), Refusal> {
+    fn compare(&self, other: &Record, entering: Entering<'_>, met: &mut Met) -> Result<(), Refusal> {
+        let Entering { who, stage, is_accepted, has_ended } = entering;
         let Role::Member { elements, .. } = &stage.role else { return Ok(()) };
         for theirs in &other.stages {
             let Role::Member { elements: their_elements, .. } = &theirs.role else { continue };
@@ -270,16 +300,28 @@ impl Ledger {
                 continue;
             }
             let version = stage.from.max(theirs.from);
+            // Two of one version both of which were accepted: one took the place of the other, of which nothing was left.
+            if other.has_ended() && (!is_accepted || theirs.from == stage.from) {
+                // What a version that may be complete consists of stays.
+                let fixed = self.settled.keys().next_back().filter(|settled| **settled >= stage.from);
+                if let Some(settled) = fixed.filter(|_| !is_accepted && !self.planted.has(Bug::Robbed)) {
+                    return Err(Refusal::Late { from: stage.from, settled: *settled });
+                }
+                met.ended.push(other.writer);
+                continue;
+            }
             // The older fragment may still be changed as long as it has not reached the version in which both meet. What was
-            // declared for a later version may have been read by now: who comes into its way is refused.
-            if theirs.from < stage.from && !other.has_reached(version) {
-                disputes.push(Dispute { from: version, young: who.writer, old: other.writer });
+            // declared for a later version may have been read by now: who comes into its way is refused. Of one that is gone all
+            // that is known has to be there first.
+            if theirs.from < stage.from && (!other.has_reached(version) || is_accepted && other.has_ended()) {
+                met.disputes.push(Dispute { from: version, young: who.writer, old: other.writer, is_accepted });
                 continue;
             }
             // Of a writer that was lost and is back: others took its place, and have read what came of that.
-            let is_heir = self.settled.range(theirs.from..).any(|settled| other.has_reached(*settled));
+            let is_heir =
+                !has_ended && self.settled.range(theirs.from..).any(|(settled, _)| other.has_reached(*settled));
             if is_accepted && stage.from < theirs.from && !is_heir {
-                disputes.push(Dispute { from: version, young: other.writer, old: who.writer });
+                met.disputes.push(Dispute { from: version, young: other.writer, old: who.writer, is_accepted });
                 continue;
             }
             return Err(Box::new(Overlap {
@@ -325,6 +367,7 @@ impl Ledger {
     }
 
     fn remove(&mut self, writer: Writer) {
+        self.ended.remove(&writer);
         if let Some(record) = self.records.remove(&writer) {
             self.tally.remove(&record);
             self.tally.note_stages(&record.stages, &[]);
@@ -349,19 +392,29 @@ impl Ledger {
     }
 
     /// Ends the disputes that are over. Where the older fragment was published unchanged, the younger one is withdrawn:
-    /// these are returned, with the version from which they were to count.
+    /// these are returned, with the version from which they were to count. Where its writer is gone, the younger one takes its place.
     pub fn settle_disputes(&mut self) -> Vec<(Writer, Version, Refusal)> {
         let mut refused = Vec::new();
         loop {
             self.end_disputes();
             // What the older one is may be withdrawn itself, and then it is again what it was before.
             let decided = self.disputes.iter().find_map(|dispute| match self.common(dispute) {
-                Common::Published(overlap) if self.depends(dispute).is_none() => Some((*dispute, overlap)),
+                Common::Published(overlap) if self.depends(dispute).is_none() => Some((*dispute, Some(overlap))),
+                Common::Inherited if self.depends(dispute).is_none() => Some((*dispute, None)),
                 _ => None,
             });
-            let Some((Dispute { young, from, .. }, overlap)) = decided else { return refused };
-            self.withdraw(young, from);
-            refused.push((young, from, overlap.into()));
+            let Some((dispute, overlap)) = decided else { return refused };
+            let Dispute { young, old, from, .. } = dispute;
+            match overlap {
+                Some(overlap) => {
+                    self.withdraw(young, from);
+                    refused.push((young, from, overlap.into()));
+                }
+                None => {
+                    self.disputes.remove(&dispute);
+                    self.end(old, from);
+                }
+            }
         }
     }
 
@@ -386,13 +439,16 @@ impl Ledger {
         }
     }
 
-    fn common(&self, Dispute { from, young, old }: &Dispute) -> Common {
+    fn common(&self, Dispute { from, young, old, is_accepted }: &Dispute) -> Common {
         let found = (self.records.get(old), self.records.get(young));
         let (Some(old), Some(young)) = found else { return Common::Nothing };
         let both = (old.elements(*from), young.elements(*from));
         let (Some(first_elements), Some(second_elements)) = both else { return Common::Nothing };
         match first_elements.intersection(second_elements) {
             Ok(common) if common.is_empty() => Common::Nothing,
+            Ok(_) if *is_accepted && old.has_reached(*from) && old.has_ended() && self.may_inherit(young, *from) => {
+                Common::Inherited
+            }
             Ok(common) if old.has_reached(*from) => Common::Published(Box::new(Overlap {
                 version: *from,
                 first: old.who(),

@@ -24,17 +24,20 @@
 //!   home that sees a newer revision decides no more. A new home decides nothing until all nodes have reported to it or
 //!   are said to be lost. It goes on from the newest version that they know to be complete, or all pin.
 //! * **Readers** wait for elements of one version: they are ready when the members that have them published that version.
-//! * **Death.** A writer that died is a member of no version above its newest. What it published stays. Its elements of
-//!   later versions are lost ([`Cause`](readiness::Cause)) until another writer attaches them. With a node goes what its
-//!   writers published. A node that comes back is another node.
+//! * **Death.** A writer that died is a member of no version above its newest. Its elements of later versions are lost
+//!   ([`Cause`](readiness::Cause)) until another writer attaches them. With a node goes what its writers published. A node that
+//!   comes back is another node.
+//! * **Heirs.** What a writer published that left or died stays until another one attaches some of its elements. That one, the
+//!   heir, may begin with any version that was not proposed: so it goes on from the newest complete one. From there on the
+//!   dead one is a member of no version, and what it published counts for nothing; its node is told.
 //!
 //! # Inputs and outputs
 //!
 //! | machine | input | output |
 //! |---|---|---|
-//! | [`Runtime`](runtime::Runtime), of a node | `declare`, `publish`, `drop`, `die`; `want`, `unwant`; `hold`, `give_up`; `follow`; `hear(Decision)` | `report()`, [`Event`](runtime::Event)s |
+//! | [`Runtime`](runtime::Runtime), of a node | `declare`, `publish`, `drop`, `die`, `end`; `want`, `unwant`; `hold`, `give_up`; `follow`; `hear(Decision)` | `report()`, [`Event`](runtime::Event)s |
 //! | [`Home`](home::Home), of an object | `admit`, `lose`; `receive(Report)` | `decision(node)` |
-//! | [`Ledger`](ledger::Ledger), without messages | `declare`, `note`, `die`, `forget`, `lose`, `settle` | `roster`, `is_whole`, `newest_whole`, `readiness`, `holes` |
+//! | [`Ledger`](ledger::Ledger), without messages | `declare`, `note`, `die`, `forget`, `lose`, `settle`, `unsettle` | `roster`, `is_whole`, `newest_whole`, `readiness`, `holes` |
 //!
 //! | state of a version | until |
 //! |---|---|
@@ -54,6 +57,7 @@
 #![forbid(unsafe_code)]
 
 mod derived;
+mod heirs;
 pub mod home;
 pub mod ledger;
 pub mod message;

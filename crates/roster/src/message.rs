@@ -41,6 +41,21 @@ pub struct Told {
     pub accepted: usize,
 }
 
+impl Told {
+    /// Lets a writer that has ended have [ended](Record::end_at) earlier; the stage with which it did has this number then.
+    /// Whether that makes a difference.
+    pub fn end_at(&mut self, from: Version, number: u64) -> bool {
+        if !self.record.end_at(from) {
+            return false;
+        }
+        let kept = self.record.stages.len().saturating_sub(1);
+        self.numbers.truncate(kept);
+        self.numbers.push(number);
+        self.accepted = self.accepted.min(kept);
+        true
+    }
+}
+
 /// A reader that wants elements of a version.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Want {
@@ -88,6 +103,15 @@ pub struct Refused {
     pub refusal: Refusal,
 }
 
+/// A writer that has left or died, and whose place another one took.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Ended {
+    /// Which.
+    pub writer: Writer,
+    /// The first version of which its elements are the other's. What it published from there on counts for nothing.
+    pub from: Version,
+}
+
 /// A node that does not hold the newest complete version any more.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Unpinned {
@@ -116,6 +140,8 @@ pub struct Decision {
     pub proposed: Option<(Proposal, Vec<Writer>)>,
     /// Stages of the node's writers that do not count.
     pub refused: Vec<Refused>,
+    /// Those of the node's writers whose place others took, as far as it has not said that it knows.
+    pub ended: Vec<Ended>,
     /// What its readers are told, by the numbers of what they want.
     pub answers: Vec<(u64, Readiness)>,
 }

@@ -12,6 +12,12 @@ pub(crate) enum Bug {
     StaleElements,
     /// Rosters of versions that are fixed are changed.
     LateChanges,
+    /// What a dead writer published counts although another has its place.
+    DeadStay,
+    /// Who takes a dead writer's place takes versions away that may be complete.
+    Robbed,
+    /// A new home does not know that a writer took the place of a dead one.
+    Disinherited,
     /// Fragments may overlap.
     Overlaps,
     /// A home announces before all nodes pin.

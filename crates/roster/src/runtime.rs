@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use crate::{
-    message::{Decision, Proposal, Report, Told, Unpinned, Want},
+    message::{Decision, Ended, Proposal, Report, Told, Unpinned, Want},
     planted::{Bug, Planted},
     readiness::Readiness,
     refusal::Refusal,
@@ -39,6 +39,13 @@ pub enum Event {
         stage: Stage,
         /// Why.
         refusal: Refusal,
+    },
+    /// Another writer took the place of one of this node that had left or died.
+    Ended {
+        /// Which had.
+        writer: Writer,
+        /// The first version of which it has nothing any more.
+        from: Version,
     },
     /// What a reader is told.
     Answer {
@@ -221,6 +228,17 @@ impl Runtime {
         }
     }
 
+    /// Another writer has the place of one that left or died, from a version on; whether that is new.
+    pub fn end(&mut self, writer: Writer, from: Version) -> bool {
+        let Some(told) = self.writers.get_mut(&writer) else { return false };
+        let is_new = told.end_at(from, self.declared + 1);
+        if is_new {
+            self.serial += 1;
+            self.declared += 1;
+        }
+        is_new
+    }
+
     /// A reader waits for elements of a version.
     pub fn want(&mut self, reader: u64, version: Version, elements: impl Into<Elements>) {
         self.serial += 1;
@@ -330,6 +348,11 @@ impl Runtime {
                 self.writers.remove(&refused.writer);
             }
             events.push(Event::Refused { writer: refused.writer, stage, refusal: refused.refusal.clone() });
+        }
+        for Ended { writer, from } in decision.ended.iter().copied() {
+            if self.end(writer, from) {
+                events.push(Event::Ended { writer, from });
+            }
         }
         for told in self.writers.values_mut() {
             told.accepted = told.numbers.partition_point(|number| *number <= decision.declared);

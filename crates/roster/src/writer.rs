@@ -184,6 +184,40 @@ impl Record {
         }
     }
 
+    /// The version from which on it is a member of none, if it said that it leaves, or died.
+    pub fn end(&self) -> Option<Version> {
+        self.stages.last().filter(|last| !matches!(last.role, Role::Member { .. })).map(|last| last.from)
+    }
+
+    /// Whether it publishes nothing any more: it died, or left and has published what it was to.
+    pub fn has_ended(&self) -> bool {
+        self.stages.last().is_some_and(|last| match last.role {
+            Role::Member { .. } => false,
+            Role::Left => last.from.checked_sub(1).is_some_and(|last| self.has_reached(last)),
+            Role::Died { .. } => true,
+        })
+    }
+
+    /// Lets one that has ended be a member of no version from an earlier one on, because another took its place. What it published of
+    /// those counts for nothing. Whether that makes a difference.
+    pub fn end_at(&mut self, from: Version) -> bool {
+        let (Some(first), Some(last)) = (self.stages.first(), self.stages.last()) else { return false };
+        let (from, role) = (from.max(first.from), last.role.clone());
+        if !self.has_ended() || last.from <= from {
+            return false;
+        }
+        let role = match (role, self.elements(from)) {
+            (Role::Died { .. }, Some(elements)) => Role::Died { elements: elements.clone() },
+            (role, _) => role,
+        };
+        let before = if from == first.from { None } else { from.checked_sub(1) };
+        self.stages.retain(|stage| stage.from < from);
+        self.stages.push(Stage { from, role });
+        self.published.present.retain(|version| *version < from);
+        self.published.newest = self.published.newest.filter(|newest| *newest < from).or(before);
+        true
+    }
+
     /// The writer with its rank, for messages.
     pub fn who(&self) -> Who {
         Who { writer: self.writer, rank: self.rank }

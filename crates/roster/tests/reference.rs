@@ -8,7 +8,7 @@ use stillframe_roster::{
     ledger::Ledger,
     readiness::Readiness,
     refusal::Refusal,
-    writer::{Node, Published, Stage, Version, Who, Writer},
+    writer::{Node, Published, Record, Stage, Version, Who, Writer},
 };
 
 const EXTENT: u64 = 6;
@@ -83,6 +83,25 @@ impl Plain {
         }
     }
 
+    /// Whether a writer has left, and published all that it was to.
+    fn has_ended(&self, writer: u32) -> bool {
+        let left = self.stages.get(&writer).and_then(|stages| stages.last_key_value());
+        let newest = self.published.get(&writer).and_then(|published| published.newest);
+        left.is_some_and(|(from, part)| part.is_none() && newest.is_some_and(|newest| newest + 1 >= *from))
+    }
+
+    /// Another has its place from a version on, whatever it published from there on.
+    fn end(&mut self, writer: u32, from: Version) -> Version {
+        let stages = self.stages.get_mut(&writer).expect("it was there");
+        let from = from.max(*stages.first_key_value().expect("it had a fragment").0);
+        stages.split_off(&from);
+        stages.insert(from, None);
+        if let Some(published) = self.published.get_mut(&writer) {
+            published.present.split_off(&from);
+        }
+        from
+    }
+
     /// Whether no two write the same element of any version, so that nothing may still be refused.
     fn is_agreed(&self) -> bool {
         (1..=VERSIONS).all(|version| (0..EXTENT).all(|element| self.writers(version, element).len() <= 1))
@@ -113,8 +132,22 @@ fn play(ops: Vec<Op>) {
         match op {
             Op::Attach { writer, from, start, length } => {
                 let part = start..EXTENT.min(start + length);
+                let ended = |ledger: &Ledger| -> BTreeMap<u32, Option<Version>> {
+                    (0..4).map(|other| (other, ledger.record(who(other).writer).and_then(Record::end))).collect()
+                };
+                let before = ended(&ledger);
                 match ledger.declare(who(writer), Stage::member(from, range(part.start, part.end)), None) {
-                    Ok(()) => _ = plain.stages.entry(writer).or_default().insert(from, Some(part)),
+                    Ok(()) => {
+                        for (other, now) in ended(&ledger) {
+                            if other != writer && before[&other] != now {
+                                assert!(plain.has_ended(other), "{other} has not left");
+                                assert!(before[&other] > Some(from), "{other} had left before");
+                                let from = plain.end(other, from);
+                                had.retain(|(version, _), of| *of != other || *version < from);
+                            }
+                        }
+                        plain.stages.entry(writer).or_default().insert(from, Some(part));
+                    }
                     Err(Refusal::Overlap(overlap)) => {
                         let of = |version: &Version| *version <= overlap.version;
                         let theirs = &plain.stages[&overlap.first.writer.process];

@@ -1,4 +1,5 @@
-//! A machine that was apart for longer than its lease comes back, when others have taken its writers' places.
+//! A machine that was apart for longer than its lease comes back, when others have taken its writers' places; or whose runtime is
+//! started again, and knows less than the one before.
 
 use drepl::{IndexBox, IndexSet, Progression};
 use stillframe_roster::{
@@ -78,4 +79,32 @@ fn what_an_heir_published_stays_when_the_lost_writer_comes_back() {
     let refused = exchange(&mut home, &mut [&mut stays, &mut heir, &mut back]);
     assert!(home.ledger().is_whole(3).unwrap(), "it is complete; {refused:?}");
     assert_eq!(writer_of(&home, 3), who(2, 2).writer, "whose elements others have read; {refused:?}");
+}
+
+/// A writer's fragment was accepted, and a version proposed with it; its runtime ends before it has heard that.
+#[test]
+fn a_fragment_that_was_accepted_counts_though_nobody_wrote_that_down() {
+    for is_new_home in [false, true] {
+        let (mut stays, mut former) = (node(0), node(1));
+        let mut home = Home::new(1, range(0, 8), 0, [0, 1].map(Node));
+        stays.declare(who(0, 0), Stage::member(1, range(0, 4))).unwrap();
+        former.declare(who(1, 1), Stage::member(1, range(4, 8))).unwrap();
+        stays.publish(who(0, 0).writer, 1).unwrap();
+        former.publish(who(1, 1).writer, 1).unwrap();
+        home.receive(former.report());
+        exchange(&mut home, &mut [&mut stays]);
+        assert_eq!(home.proposed().map(|proposal| proposal.version), Some(1));
+
+        let mut again = node(2);
+        again.declare(who(2, 1), Stage::member(1, range(4, 8))).unwrap();
+        again.publish(who(2, 1).writer, 1).unwrap();
+        if is_new_home {
+            home = Home::new(2, range(0, 8), 0, [0, 2].map(Node));
+            [&mut stays, &mut again].into_iter().for_each(|node| node.follow(2));
+        } else {
+            home.replace(Node(1), Node(2));
+        }
+        let refused = exchange(&mut home, &mut [&mut stays, &mut again]);
+        assert_eq!((refused, home.announced().version), (Vec::new(), 1), "a new home: {is_new_home}");
+    }
 }

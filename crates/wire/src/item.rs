@@ -125,7 +125,7 @@ mod tests {
 
     use drepl::transfer::{Axis, Move, Transfer};
     use stillframe_roster::{
-        message::{Decision, Proposal, Refused, Report, Told, Unpinned, Want},
+        message::{Decision, Ended, Proposal, Refused, Report, Told, Unpinned, Want},
         readiness::{Cause, Loss, Readiness, Share},
         refusal::Refusal,
         writer::{Elements, Node, Record, Writer as Name},
@@ -173,6 +173,7 @@ mod tests {
             unpinned: Vec::new(),
             proposed: None,
             refused: Vec::new(),
+            ended: Vec::new(),
             answers: Vec::new(),
         };
         is_least(&writer);
@@ -184,6 +185,7 @@ mod tests {
         is_least(&Loss { share, cause: Cause::Gone });
         is_least(&(1, Readiness::Ready(Vec::new())));
         is_least(&Refused { writer, number: 1, refusal: Refusal::Unknown });
+        is_least(&Ended { writer, from: 1 });
         is_least(&ObjectChange::between(object, &report, &report));
         is_least(&ObjectReport { object, name: "n".into(), report });
         is_least(&ObjectDecision { object, decision });

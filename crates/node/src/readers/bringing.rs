@@ -39,7 +39,7 @@ impl Readers {
             Beside::Has(snapshot, variable) => {
                 place.has_own = true;
                 let (ways, snapshots) = all_of(&filling, snapshot, &variable, size_bytes);
-                around.own.push(OwnJob { place: number, filling, ways, snapshots });
+                around.own.push(OwnJob { place: number, filling, ways: ways.into(), snapshots });
                 Ok(())
             }
             Beside::Awaits => Ok(()),

@@ -6,7 +6,7 @@ use crate::error::{Error, Result};
 use crate::filling::Filling;
 use crate::known::{Known, numbers};
 use crate::memory::Charge;
-use crate::sending;
+use crate::sending::{self, Way};
 use crate::surroundings::{OwnJob, Surroundings};
 use drepl::Fragment;
 use std::collections::{BTreeMap, BTreeSet};
@@ -42,6 +42,8 @@ struct Reader {
     writers: Vec<Writer>,
     /// Whose elements its newest version consists of.
     newest_of: BTreeSet<Writer>,
+    /// How elements of these writers of this node come into it.
+    planned: Option<(Vec<Writer>, Arc<Vec<Way>>)>,
     /// What is filled now, and what is filled while the process works with that.
     places: [Place; 2],
     /// How often its versions began anew.
@@ -120,6 +122,7 @@ impl Readers {
             next: None,
             writers: Vec::new(),
             newest_of: BTreeSet::new(),
+            planned: None,
             places: Default::default(),
             turn: 0,
         };
@@ -293,8 +296,10 @@ impl Readers {
         if own.is_empty() || !own.iter().all(|writer| known.protocol.has(*writer, filling.version)) {
             return Ok(());
         }
-        let Some(origins) = known.origins(&own) else { return Ok(()) };
-        let Ok(ways) = sending::plan(one.receiver.fragment(), &origins) else { return Ok(()) };
+        let before = one.planned.take().filter(|(writers, _)| *writers == own);
+        let made = || Arc::new(sending::plan(one.receiver.fragment(), &known.origins(&own)?).ok()?).into();
+        let Some(ways) = before.map(|(_, ways)| ways).or_else(made) else { return Ok(()) };
+        one.planned = Some((own, ways.clone()));
         // If one of them has let it go, the home will say so, too.
         let writers = ways.iter().map(|way| way.writer);
         let Ok(snapshots) = known.hold_all(writers, filling.version)? else { return Ok(()) };

@@ -114,6 +114,8 @@ impl Wire {
 #[derive(Debug)]
 struct Kept {
     names: Objects,
+    /// Whether who asks for a name has to wait.
+    is_slow: AtomicBool,
     wires: Arc<Wires>,
 }
 
@@ -130,6 +132,9 @@ impl Names for Kept {
     }
 
     fn get(&self, name: &str) -> Result<Option<Description>> {
+        while self.is_slow.load(Ordering::SeqCst) {
+            std::thread::sleep(Duration::from_millis(1));
+        }
         self.names.names().get(name)
     }
 
@@ -185,6 +190,7 @@ impl Cluster for Fixed {
 /// Nodes, numbered from 0 on here.
 pub struct Nodes {
     dir: PathBuf,
+    kept: Arc<Kept>,
     wires: Arc<Wires>,
     networks: Vec<Arc<Wire>>,
     cluster: Arc<Fixed>,
@@ -206,11 +212,9 @@ impl Nodes {
             subscriptions: Mutex::default(),
             faults: RwLock::default(),
         });
-        let cluster = Arc::new(Fixed {
-            living: RwLock::default(),
-            is_homeless: AtomicBool::new(false),
-            names: Arc::new(Kept { names, wires: wires.clone() }),
-        });
+        let kept = Arc::new(Kept { names, is_slow: AtomicBool::new(false), wires: wires.clone() });
+        let cluster =
+            Arc::new(Fixed { living: RwLock::default(), is_homeless: AtomicBool::new(false), names: kept.clone() });
         let mut threads = Vec::new();
         let networks = (0..count).map(|place| {
             let wire = |to: usize| {
@@ -244,7 +248,7 @@ impl Nodes {
             Arc::new(Wire { place, wires, to, stalled: Mutex::default() })
         });
         let networks = networks.collect();
-        let mut nodes = Nodes { dir, wires, networks, cluster, next: 1, _threads: threads };
+        let mut nodes = Nodes { dir, kept, wires, networks, cluster, next: 1, _threads: threads };
         (0..count).for_each(|node| nodes.start(node));
         nodes
     }
@@ -376,6 +380,12 @@ impl Nodes {
         self.cluster.living.write().unwrap().1 += 1;
         let runtimes = self.wires.runtimes.read().unwrap().clone();
         runtimes.into_iter().flatten().for_each(|runtime| runtime.changed_homes());
+    }
+
+    /// Lets who keeps the names answer nobody who asks for one, or again.
+    #[allow(dead_code, reason = "not all suites do")]
+    pub fn set_slow_names(&self, is_slow: bool) {
+        self.kept.is_slow.store(is_slow, Ordering::SeqCst);
     }
 
     /// Lets no home act, or again.

@@ -89,7 +89,7 @@ fn check_end(setup: &Setup, world: &World) -> Result<(), String> {
     let whole = world.seen.published.iter().map(|(_, version)| *version).filter(|version| {
         let is_there = |writer: &usize| {
             let runtime = world.runtimes[setup.writers[*writer].node].as_ref();
-            runtime.is_some_and(|runtime| runtime.has(setup.writer(*writer), *version))
+            runtime.is_some_and(|runtime| runtime.has(world.writer(setup, *writer), *version))
         };
         let published = |writer: &usize| world.seen.published.contains(&(*writer, *version));
         let mut rosters = setup.rosters(*version).iter();

@@ -2,7 +2,7 @@
 
 use super::{
     checker::explore,
-    setups::{alone, member_of, one_node, overlapping, roster, script, two_nodes},
+    setups::{alone, inheriting, inheriting_later, member_of, one_node, overlapping, roster, script, two_nodes},
     world::{Op::Publish, Setup},
 };
 use crate::planted::Bug;
@@ -87,6 +87,21 @@ fn a_version_that_is_pinned_anew_is_noticed() {
 #[test]
 fn a_pin_that_is_given_up_in_silence_is_noticed() {
     notice(Bug::SilentYield, Setup { yields: 1, ..one_node(1) }, "do not pin it");
+}
+
+#[test]
+fn a_dead_writer_that_stays_beside_its_heir_is_noticed() {
+    notice(Bug::DeadStay, inheriting(0, 2), "is there, and is never complete");
+}
+
+#[test]
+fn an_heir_that_takes_what_is_complete_is_noticed() {
+    notice(Bug::Robbed, inheriting_later(1), "did not publish it");
+}
+
+#[test]
+fn a_new_home_that_does_not_know_heirs_is_noticed() {
+    notice(Bug::Disinherited, Setup { home_changes: 1, may_refuse: false, ..inheriting_later(1) }, "was refused");
 }
 
 /// The program said one writer; another one comes, perhaps too late.

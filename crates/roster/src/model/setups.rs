@@ -136,6 +136,33 @@ pub fn overlapping() -> Setup {
     }
 }
 
+/// Two writers, of which the one may die when it is ahead, and a third that then takes its place on one of the nodes.
+pub fn inheriting(heir: usize, versions: Version) -> Setup {
+    let ops = |start| [member(1, start, start + 2)].into_iter().chain((1..=versions).map(Publish));
+    Setup {
+        extent: 4,
+        nodes: 2,
+        writers: vec![
+            script(0, ops(0)),
+            script(1, ops(2)),
+            script(heir, [Op::Inherit { of: 0, start: 0, end: 2, from: None }, Op::PublishUpTo(versions)]),
+        ],
+        truth: vec![(1, vec![roster([0, 1]), roster([2, 1])])],
+        writer_deaths: 1,
+        attached: true,
+        heard: true,
+        ..Setup::default()
+    }
+}
+
+/// The same with one version, which the third wants to begin with, while the others have attached before it.
+pub fn inheriting_later(heir: usize) -> Setup {
+    let ops = |start| [member(1, start, start + 2), Publish(2)];
+    let inherit = Op::Inherit { of: 0, start: 0, end: 2, from: Some(2) };
+    let writers = vec![script(0, ops(0)), script(1, ops(2)), script(heir, [inherit, Op::PublishUpTo(2)])];
+    Setup { writers, may_refuse: true, ..inheriting(heir, 2) }
+}
+
 /// Looks at all states.
 fn check(name: &str, setup: &Setup) {
     let begun = std::time::Instant::now();
@@ -207,6 +234,24 @@ fn writers_die() {
     check("writers", &Setup { writer_deaths: 1, wants: vec![(0, 1, 2, 4)], attached: true, ..two_nodes(1) });
 }
 
+#[test]
+fn heirs_go_on() {
+    for heir in 0..2 {
+        check(&format!("an heir on node {heir}"), &inheriting(heir, 2));
+        check(&format!("an heir of a part on node {heir}"), &inheriting_later(heir));
+    }
+    check("an heir of a lost node's writer", &Setup { node_deaths: 1, ..inheriting_later(1) });
+    check("an heir, and yields", &Setup { yields: 1, ..inheriting_later(0) });
+}
+
+#[test]
+fn heirs_go_on_under_another_home() {
+    for heir in 0..2 {
+        let homes = Setup { home_changes: 1, ..inheriting_later(heir) };
+        check(&format!("an heir on node {heir}, and a change of home"), &homes);
+    }
+}
+
 /// Minutes to hours, and gigabytes.
 #[test]
 fn larger_worlds_hold_too() {
@@ -219,4 +264,8 @@ fn larger_worlds_hold_too() {
     check("deaths and homes", &Setup { node_deaths: 1, home_changes: 1, attached: true, ..two_nodes(1) });
     check("reparting and homes", &Setup { home_changes: 1, attached: true, heard: true, ..reparting() });
     check("three nodes", &three_nodes(2));
+    for heir in 0..2 {
+        check("an heir, and homes", &Setup { home_changes: 1, ..inheriting(heir, 2) });
+        check("an heir, and messages that overtake", &Setup { kept: 2, ..inheriting(heir, 2) });
+    }
 }

@@ -15,17 +15,31 @@ use crate::{
     message::{Decision, Proposal, Report, Unpinned},
     planted::{Bug, Planted},
     readiness::Readiness,
+    refusal::Refusal,
     runtime::{Event, Runtime},
-    writer::{Node, Role, Stage, Version, Who, Writer},
+    writer::{Node, Record, Role, Stage, Version, Who, Writer},
 };
 
 pub const INITIAL: Version = 0;
+
+/// How often a writer tries to take another's place.
+const TRIES: u32 = 3;
 
 /// What a writer does, one after the other.
 #[derive(Debug, Clone)]
 pub enum Op {
     Declare(Stage),
     Publish(Version),
+    /// Once a writer has died: attaches these elements in its place, from a version on, or else from the one that follows the newest
+    /// that its node knows to be complete.
+    Inherit {
+        of: usize,
+        start: u64,
+        end: u64,
+        from: Option<Version>,
+    },
+    /// Once that was accepted: publishes all versions up to this one.
+    PublishUpTo(Version),
 }
 
 #[derive(Debug, Clone)]
@@ -79,7 +93,21 @@ impl Setup {
         &self.truth[self.truth.partition_point(|(from, _)| *from <= version) - 1].1
     }
 
+    fn is_heir(&self, writer: Writer) -> bool {
+        matches!(self.writers[writer.process as usize].ops[0], Op::Inherit { from: None, .. })
+    }
+
+    /// Whether nobody takes anyone's place, or a writer is one whose place somebody takes.
+    fn is_mortal(&self, writer: usize) -> bool {
+        let mut ops = self.writers.iter().flat_map(|script| &script.ops);
+        let mut heirs = ops.clone().filter(|op| matches!(op, Op::Inherit { .. }));
+        heirs.next().is_none() || ops.any(|op| matches!(op, Op::Inherit { of, .. } if *of == writer))
+    }
+
     pub fn elements(&self, writer: usize, version: Version) -> Option<IndexSet> {
+        if let Some(Op::Inherit { start, end, .. }) = self.writers[writer].ops.first() {
+            return Some(range(*start, *end));
+        }
         let mut stages = self.writers[writer].ops.iter().filter_map(|op| match op {
             Op::Declare(stage) if stage.from <= version => Some(&stage.role),
             _ => None,
@@ -151,6 +179,8 @@ pub struct World {
     reports: Vec<Vec<Vec<Hashed<Report>>>>,
     decisions: Vec<Vec<Vec<Hashed<Decision>>>>,
     steps: Vec<usize>,
+    /// How often a writer that takes another's place was refused and tries again.
+    tries: Vec<u32>,
     dead: BTreeSet<usize>,
     node_deaths: u8,
     writer_deaths: u8,
@@ -202,6 +232,7 @@ impl World {
             reports: Vec::new(),
             decisions: Vec::new(),
             steps: vec![0; setup.writers.len()],
+            tries: vec![0; setup.writers.len()],
             dead: BTreeSet::new(),
             node_deaths: setup.node_deaths,
             writer_deaths: setup.writer_deaths,
@@ -215,7 +246,7 @@ impl World {
         for node in 0..setup.nodes {
             world.send_report(node);
         }
-        for writer in writers {
+        for writer in writers.filter(|writer| matches!(setup.writers[*writer].ops[0], Op::Declare(_))) {
             world.step(setup, writer)?;
             if setup.heard {
                 world.talk(setup)?;
@@ -260,11 +291,11 @@ impl World {
             let Some(runtime) = self.runtimes[script.node].as_ref().filter(|_| !self.dead.contains(&writer)) else {
                 continue;
             };
-            if self.steps[writer] < script.ops.len() && !self.seen.refused.contains(&writer) {
+            if self.can_step(setup, writer) && !self.seen.refused.contains(&writer) {
                 actions.push(Action::Step { writer });
             }
-            let record = runtime.records().find(|record| record.writer == setup.writer(writer));
-            if self.writer_deaths > 0 && record.is_some() {
+            let record = runtime.record(self.writer(setup, writer));
+            if self.writer_deaths > 0 && record.is_some() && setup.is_mortal(writer) {
                 actions.push(Action::KillWriter { writer });
             }
             if self.drops > 0
@@ -334,7 +365,7 @@ impl World {
             Action::KillWriter { writer } => {
                 self.writer_deaths -= 1;
                 self.dead.insert(writer);
-                let name = setup.writer(writer);
+                let name = self.writer(setup, writer);
                 self.change_node(setup.writers[writer].node, setup, |runtime| {
                     runtime.die(name);
                     Vec::new()
@@ -350,7 +381,7 @@ impl World {
             }
             Action::Drop { writer, version } => {
                 self.drops -= 1;
-                let name = setup.writer(writer);
+                let name = self.writer(setup, writer);
                 self.change_node(setup.writers[writer].node, setup, |runtime| {
                     runtime.drop(name, version);
                     Vec::new()
@@ -360,23 +391,63 @@ impl World {
         self.check_pins()
     }
 
+    /// What a writer is called now.
+    pub fn writer(&self, setup: &Setup, index: usize) -> Writer {
+        Writer { serial: self.tries[index], ..setup.writer(index) }
+    }
+
+    fn can_step(&self, setup: &Setup, writer: usize) -> bool {
+        let script = &setup.writers[writer];
+        let name = self.writer(setup, writer);
+        let Some(runtime) = self.runtimes[script.node].as_ref() else { return false };
+        match script.ops.get(self.steps[writer]) {
+            None => false,
+            Some(Op::Declare(_) | Op::Publish(_)) => true,
+            // On another node it is known when a home has told it.
+            Some(Op::Inherit { of, .. }) => {
+                let dead = self.writer(setup, *of);
+                let has_heard = |home: &Hashed<Home>| home.ledger().record(dead).is_some_and(Record::has_ended);
+                let is_known = dead.node.0 as usize == script.node || self.homes.iter().any(has_heard);
+                self.dead.contains(of) && is_known && self.tries[writer] < TRIES
+            }
+            Some(Op::PublishUpTo(last)) => {
+                let is_due = runtime.record(name).and_then(next_of).is_some_and(|next| next <= *last);
+                is_due && runtime.accepted().any(|accepted| accepted == name)
+            }
+        }
+    }
+
     fn step(&mut self, setup: &Setup, writer: usize) -> Checked {
         let script = &setup.writers[writer];
         let op = &script.ops[self.steps[writer]];
-        self.steps[writer] += 1;
-        let name = setup.writer(writer);
-        let mut done = Ok(());
+        if !matches!(op, Op::PublishUpTo(_)) {
+            self.steps[writer] += 1;
+        }
+        let name = self.writer(setup, writer);
+        let who = Who { writer: name, rank: None };
+        let (mut done, mut published) = (Ok(()), None);
         self.change_node(script.node, setup, |runtime| {
             done = match op {
-                Op::Declare(stage) => runtime.declare(Who { writer: name, rank: None }, stage.clone()),
-                Op::Publish(version) => runtime.publish(name, *version),
+                Op::Declare(stage) => runtime.declare(who, stage.clone()),
+                Op::Inherit { start, end, from, .. } => {
+                    let from = from.unwrap_or(runtime.announced().version + 1);
+                    runtime.declare(who, Stage::member(from, range(*start, *end)))
+                }
+                Op::Publish(version) => {
+                    published = Some(*version);
+                    runtime.publish(name, *version)
+                }
+                Op::PublishUpTo(_) => {
+                    published = runtime.record(name).and_then(next_of);
+                    published.map_or(Ok(()), |version| runtime.publish(name, version))
+                }
             };
             Vec::new()
         })?;
-        if let Op::Publish(version) = op
+        if let Some(version) = published
             && done.is_ok()
         {
-            self.seen.published.insert((writer, *version));
+            self.seen.published.insert((writer, version));
         }
         done.map_err(|refusal| format!("the script of {name} is wrong: {refusal}"))
     }
@@ -417,9 +488,14 @@ impl World {
                     }
                     runtime.hold(version);
                 }
-                Event::Unpin(_) | Event::Complete(_) => {}
+                Event::Unpin(_) | Event::Complete(_) | Event::Ended { .. } => {}
                 Event::Unpinned { version, nodes } => {
                     self.seen.unpinned.insert(node, (version, nodes));
+                }
+                // Another version became complete meanwhile: it goes on from that.
+                Event::Refused { writer, refusal: Refusal::Late { .. }, .. } if setup.is_heir(writer) => {
+                    let writer = writer.process as usize;
+                    (self.tries[writer], self.steps[writer]) = (self.tries[writer] + 1, 0);
                 }
                 Event::Refused { writer, refusal, .. } if !setup.may_refuse => {
                     return Err(format!("{writer} was refused: {refusal}"));
@@ -483,6 +559,11 @@ impl World {
         self.hash(&mut hasher);
         hasher.finish()
     }
+}
+
+/// The version that a writer publishes next.
+fn next_of(record: &Record) -> Option<Version> {
+    record.published.newest.or(record.stages.first()?.from.checked_sub(1)).map(|newest| newest + 1)
 }
 
 fn keep<T: Hash + PartialEq>(messages: &mut Vec<Hashed<T>>, message: T, kept: usize) {

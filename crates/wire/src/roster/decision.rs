@@ -1,7 +1,7 @@
 //! Decisions, from a home to a runtime.
 
 use stillframe_roster::{
-    message::{Decision, Proposal, Refused, Unpinned},
+    message::{Decision, Ended, Proposal, Refused, Unpinned},
     readiness::Readiness,
     writer::{Node, Writer as Name},
 };
@@ -46,8 +46,21 @@ impl Item for Answer {
     }
 }
 
+impl Item for Ended {
+    const LEAST_BYTES: usize = Name::LEAST_BYTES + 8;
+
+    fn write(&self, to: &mut Writer<'_>) {
+        to.item(&self.writer);
+        to.item(&self.from);
+    }
+
+    fn read(from: &mut Reader<'_>) -> Result<Self, Fault> {
+        Ok(Self { writer: from.item()?, from: from.item()? })
+    }
+}
+
 impl Item for Decision {
-    const LEAST_BYTES: usize = 4 + 3 * 8 + 20 + 4 + 1 + 4 + 4;
+    const LEAST_BYTES: usize = 4 + 3 * 8 + 20 + 4 + 1 + 4 + 4 + 4;
 
     fn write(&self, to: &mut Writer<'_>) {
         to.item(&self.node);
@@ -60,6 +73,7 @@ impl Item for Decision {
             to.item(writers);
         }
         to.item(&self.refused);
+        to.item(&self.ended);
         to.item(&self.answers);
     }
 
@@ -75,6 +89,7 @@ impl Item for Decision {
             unpinned: from.ascending(|one: &Unpinned| one.node, "nodes that do not pin do not ascend")?,
             proposed: read_proposed(from, node)?,
             refused: read_refused(from, node)?,
+            ended: read_ended(from, node)?,
             answers: from.ascending(|answer: &Answer| answer.0, "numbers of wants do not ascend")?,
         })
     }
@@ -98,4 +113,12 @@ fn read_refused(from: &mut Reader<'_>, node: Node) -> Result<Vec<Refused>, Fault
     let is_own = |one: &Refused| one.writer.node == node;
     from.check(refused.iter().all(is_own), offset, "a decision refuses a writer of another node")?;
     Ok(refused)
+}
+
+fn read_ended(from: &mut Reader<'_>, node: Node) -> Result<Vec<Ended>, Fault> {
+    let offset = from.at();
+    let ended: Vec<Ended> = from.ascending(|one: &Ended| one.writer, "writers that have ended do not ascend")?;
+    let is_own = |one: &Ended| one.writer.node == node;
+    from.check(ended.iter().all(is_own), offset, "a decision ends a writer of another node")?;
+    Ok(ended)
 }

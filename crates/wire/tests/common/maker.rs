@@ -7,7 +7,7 @@ use drepl::{
     transfer::{Axis, Move, Transfer},
 };
 use stillframe_roster::{
-    message::{Decision, Proposal, Refused, Report, Told, Unpinned, Want},
+    message::{Decision, Ended, Proposal, Refused, Report, Told, Unpinned, Want},
     readiness::{Cause, Loss, Readiness, Share},
     refusal::{Overlap, Refusal},
     writer::{Elements, Node, Published, Record, Role, Stage, Who, Writer},
@@ -257,6 +257,7 @@ impl Maker {
     fn decision(&mut self) -> Decision {
         let node = self.node();
         let unpinned: BTreeSet<Node> = self.many(3, Self::node).into_iter().collect();
+        let ended: BTreeSet<Writer> = self.many(3, |own| own.writer_of(node)).into_iter().collect();
         let readers = self.ascending(3);
         Decision {
             node,
@@ -274,6 +275,7 @@ impl Maker {
                 number: own.number(),
                 refusal: own.refusal(),
             }),
+            ended: ended.into_iter().map(|writer| Ended { writer, from: self.number() }).collect(),
             answers: readers.into_iter().map(|reader| (reader, self.readiness())).collect(),
         }
     }

@@ -7,7 +7,7 @@ use drepl::{
     transfer::{Axis, Move, Transfer},
 };
 use stillframe_roster::{
-    message::{Decision, Proposal, Refused, Report, Told, Unpinned, Want},
+    message::{Decision, Ended, Proposal, Refused, Report, Told, Unpinned, Want},
     readiness::{Cause, Loss, Readiness, Share},
     refusal::{Overlap, Refusal},
     writer::{Elements, Node, Published, Record, Role, Stage, Who, Writer},
@@ -124,6 +124,7 @@ fn decision() -> Decision {
         unpinned: vec![Unpinned { node: Node(3), is_lost: true }, Unpinned { node: Node(7), is_lost: false }],
         proposed: Some((proposal(12), vec![writer(1), writer(2)])),
         refused: (1..).zip(refusals()).map(refused).collect(),
+        ended: vec![Ended { writer: writer(1), from: 4 }, Ended { writer: writer(3), from: 12 }],
         answers: vec![
             (1, Readiness::Ready(vec![share.clone()])),
             (2, Readiness::Waiting(vec![nobodys])),

@@ -1,0 +1,57 @@
+//! Who takes the place of a writer that is gone.
+//!
+//! What a writer published before it left or died stays as far as versions were proposed with it. From any version on that was
+//! not, another may take its elements: then that one writes them, whatever the one before had published of them.
+
+use crate::{
+    ledger::Ledger,
+    planted::Bug,
+    roster::Closure,
+    writer::{Node, Record, Version, Writer},
+};
+
+impl Ledger {
+    /// Lets a writer that is gone be a member of no version from one on.
+    pub(crate) fn end(&mut self, writer: Writer, from: Version) {
+        if self.planted.has(Bug::DeadStay) {
+            return;
+        }
+        self.change_stages(writer, None, |record| _ = record.end_at(from));
+        self.ended.insert(writer, from);
+    }
+
+    /// From which version on another has a writer's place, if its node may not know that.
+    pub fn ended(&self, writer: Writer) -> Option<Version> {
+        self.ended.get(&writer).copied()
+    }
+
+    /// Writers of a node whose place others took, and from when on, as long as the node may not know it.
+    pub fn ended_of(&self, node: Node) -> impl Iterator<Item = (Writer, Version)> {
+        let named = |number| Writer { node, process: number, serial: number };
+        self.ended.range(named(0)..=named(u32::MAX)).map(|(writer, from)| (*writer, *from))
+    }
+
+    /// Nodes that may not know that others took places of their writers.
+    pub(crate) fn unheard(&self) -> impl Iterator<Item = Node> {
+        self.ended.keys().map(|writer| writer.node)
+    }
+
+    /// The node of a writer knows that another has its place.
+    pub fn note_heard(&mut self, writer: Writer) {
+        self.ended.remove(&writer);
+    }
+
+    /// Whether a fragment can have taken the place of one that is gone: it is in all versions that were proposed since.
+    pub(crate) fn may_inherit(&self, young: &Record, from: Version) -> bool {
+        !self.planted.has(Bug::Disinherited)
+            && self.settled.range(from..).all(|(version, epoch)| *epoch >= from && young.has_reached(*version))
+    }
+    /// Whether versions that were proposed lack just a stage like this one, which begins with one of them: then it was accepted, and
+    /// its runtime ended before it had written that down.
+    pub(crate) fn lacks(&self, record: &Record, from: Version) -> bool {
+        let is_lacking = |version| matches!(self.closure(version), Ok(Closure::Open { .. }));
+        let mut settled = self.settled.range(from..).peekable();
+        settled.peek().is_some()
+            && settled.all(|(version, epoch)| *epoch >= from && record.has_reached(*version) && is_lacking(*version))
+    }
+}
