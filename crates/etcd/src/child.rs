@@ -39,6 +39,11 @@ const PORTS: usize = 5;
 /// Bytes of data that it keeps, at most. They are memory.
 const QUOTA_BYTES: u64 = 1 << 30;
 
+/// How much it may leave lying about before it cleans up, in percent of what it uses; and from how much memory on, beside its data,
+/// it cleans up more often all the same.
+const GARBAGE_PERCENT: u32 = 800;
+const MEMORY_BYTES: u64 = 256 << 20;
+
 /// Options for starting an etcd.
 #[derive(Debug, Clone)]
 pub struct ChildOptions {
@@ -155,6 +160,8 @@ impl ChildOptions {
         for name in own {
             command.env_remove(name);
         }
+        // A third of its time went into looking for memory that it does not need any more, of which it has little.
+        command.env("GOGC", GARBAGE_PERCENT.to_string()).env("GOMEMLIMIT", MEMORY_BYTES.to_string());
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped()).current_dir(&directory.path);
         dies_with_thread(&mut command);
         command

@@ -11,11 +11,12 @@ use crate::sending::Job;
 use crate::surroundings::{OwnJob, Surroundings};
 use crate::watched::Watched;
 use std::collections::{BTreeMap, BTreeSet};
+use std::num::NonZeroU64;
 use std::sync::Arc;
 use stillframe_kernel::exits::Exits;
+use stillframe_object::Objects;
 use stillframe_object::hints::bit_of;
 use stillframe_object::runtime::{NodeSummary, Reply, Request};
-use stillframe_object::{Description, Objects};
 use stillframe_roster::writer::{Node, Version};
 use stillframe_wire::roster::{Ask, Layouts, ObjectDecision, ObjectReport};
 use stillframe_wire::{Message, ObjectId};
@@ -28,6 +29,17 @@ pub(crate) struct Todo {
     pub(crate) replies: Vec<(u64, Reply)>,
 }
 
+/// What is known of a name.
+#[derive(Debug, Clone, Copy, Default)]
+struct Named {
+    /// The object that is watched.
+    watched: Option<ObjectId>,
+    /// The object that was created, whether this node's directory has it already or not yet.
+    created: Option<NonZeroU64>,
+    /// Whether the directory has it.
+    is_kept: bool,
+}
+
 /// The desk.
 #[derive(Debug)]
 pub(crate) struct Desk {
@@ -38,8 +50,8 @@ pub(crate) struct Desk {
     memory: Memory,
     outbox: Outbox,
     watched: BTreeMap<ObjectId, Watched>,
-    /// All names of this node by their bits among the hints, and the object of each that is watched.
-    names: BTreeMap<usize, BTreeMap<String, Option<ObjectId>>>,
+    /// All names of this node by their bits among the hints.
+    names: BTreeMap<usize, BTreeMap<String, Named>>,
     /// Whose fragments the connections of this node's programs are.
     readers: BTreeMap<u64, ObjectId>,
     /// What the fragments of other nodes that this one sends versions to belong to.
@@ -138,12 +150,12 @@ impl Desk {
     /// Looks at objects whose bits were set.
     pub(crate) fn look_at(&mut self, bits: &[usize]) {
         for bit in bits {
-            for (name, id) in self.names.get(bit).cloned().unwrap_or_default() {
-                if let Some(id) = id {
+            for (name, named) in self.names.get(bit).cloned().unwrap_or_default() {
+                if let Some(id) = named.watched {
                     self.look(id);
                 }
                 // It is new, or the one before was just found removed.
-                if id.is_none_or(|id| !self.watched.contains_key(&id)) {
+                if named.watched.is_none_or(|id| !self.watched.contains_key(&id)) {
                     match self.watch(&name) {
                         Ok(id) => self.look(id),
                         Err(crate::Error::Object(stillframe_object::Error::NoObject { .. })) => self.forget_name(&name),
@@ -187,7 +199,7 @@ impl Desk {
         if !self.watched.contains_key(&id) {
             self.watched.insert(id, Watched::new(&object, self.node));
         }
-        let former = self.note_name(name).replace(id).filter(|former| *former != id);
+        let former = self.note_name(name).watched.replace(id).filter(|former| *former != id);
         former.into_iter().for_each(|former| self.forget(former));
         Ok(id)
     }
@@ -199,14 +211,18 @@ impl Desk {
         }
     }
 
-    /// Keeps a name in mind, and which object of that name is watched.
-    fn note_name(&mut self, name: &str) -> &mut Option<ObjectId> {
+    /// Keeps a name in mind.
+    fn note_name(&mut self, name: &str) -> &mut Named {
         self.names.entry(bit_of(name)).or_default().entry(name.into()).or_default()
     }
 
+    /// A name that no object has. One that is just being put there stays: whoever finds it may hint at it at once.
     fn forget_name(&mut self, name: &str) {
         if let Some(of_bit) = self.names.get_mut(&bit_of(name)) {
-            of_bit.remove(name);
+            let is_coming = of_bit.get(name).is_some_and(|named| named.created.is_some() && !named.is_kept);
+            if !is_coming {
+                of_bit.remove(name);
+            }
         }
     }
 
@@ -284,16 +300,30 @@ impl Desk {
         Ok(())
     }
 
-    /// Somebody created an object, on any node.
-    pub(crate) fn note_created(&mut self, name: &str, description: &Description) -> stillframe_object::Result<()> {
-        self.objects.names().put(name, description)?;
-        self.note_name(name);
-        Ok(())
+    /// Somebody created an object, on any node, and the directory is going to have it; whether it has it already.
+    pub(crate) fn expect_name(&mut self, name: &str, id: NonZeroU64) -> bool {
+        let named = self.note_name(name);
+        if named.created != Some(id) {
+            *named = Named { created: Some(id), is_kept: false, ..*named };
+        }
+        named.is_kept
+    }
+
+    /// The directory has an object `there` for the one that was expected; whether that was not removed meanwhile.
+    pub(crate) fn keep_name(&mut self, name: &str, there: NonZeroU64, expected: NonZeroU64) -> bool {
+        let named = self.note_name(name);
+        let is_expected = named.created == Some(expected);
+        named.is_kept |= is_expected && there == expected;
+        is_expected
     }
 
     /// Somebody removed an object, on any node.
     pub(crate) fn note_removed(&mut self, name: &str, id: ObjectId) -> Result<()> {
         self.forget(id);
+        let named = self.note_name(name);
+        if named.created == Some(id.0) {
+            *named = Named { created: None, is_kept: false, ..*named };
+        }
         if self.objects.names().get(name)?.is_some_and(|there| ObjectId(there.id) == id) {
             self.objects.remove(name, true)?;
         }

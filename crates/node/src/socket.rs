@@ -15,23 +15,22 @@ const SLOW: Duration = Duration::from_secs(5);
 
 /// The connections that are open.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Clients(Arc<Mutex<BTreeMap<u64, UnixStream>>>);
+pub(crate) struct Clients(Arc<Mutex<BTreeMap<u64, Arc<UnixStream>>>>);
 
 impl Clients {
     /// Sends a reply. One whose program does not read it loses its connection.
     pub(crate) fn reply(&self, client: u64, reply: &Reply) {
-        let stream = self.lock().get(&client).and_then(|stream| stream.try_clone().ok());
-        let Some(mut stream) = stream else { return };
+        let Some(stream) = self.lock().get(&client).cloned() else { return };
         let Ok(mut line) = serde_json::to_vec(reply) else { return };
         line.push(b'\n');
-        if stream.write_all(&line).is_err() {
+        if (&*stream).write_all(&line).is_err() {
             let _ = stream.shutdown(std::net::Shutdown::Both);
         }
     }
 
     pub(crate) fn add(&self, client: u64, stream: &UnixStream) -> std::io::Result<()> {
         stream.set_write_timeout(Some(SLOW))?;
-        self.lock().insert(client, stream.try_clone()?);
+        self.lock().insert(client, Arc::new(stream.try_clone()?));
         Ok(())
     }
 
@@ -44,7 +43,7 @@ impl Clients {
         self.lock().values().for_each(|stream| _ = stream.shutdown(std::net::Shutdown::Both));
     }
 
-    fn lock(&self) -> std::sync::MutexGuard<'_, BTreeMap<u64, UnixStream>> {
+    fn lock(&self) -> std::sync::MutexGuard<'_, BTreeMap<u64, Arc<UnixStream>>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
