@@ -42,7 +42,7 @@ const QUOTA_BYTES: u64 = 1 << 30;
 /// How much it may leave lying about before it cleans up, in percent of what it uses; and from how much memory on, beside its data,
 /// it cleans up more often all the same.
 const GARBAGE_PERCENT: u32 = 800;
-const MEMORY_BYTES: u64 = 256 << 20;
+const MEMORY_BYTES: u64 = QUOTA_BYTES;
 
 /// Options for starting an etcd.
 #[derive(Debug, Clone)]
@@ -160,7 +160,7 @@ impl ChildOptions {
         for name in own {
             command.env_remove(name);
         }
-        // A third of its time went into looking for memory that it does not need any more, of which it has little.
+        // Else it takes up to a third of its time to look for memory that it does not need any more.
         command.env("GOGC", GARBAGE_PERCENT.to_string()).env("GOMEMLIMIT", MEMORY_BYTES.to_string());
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped()).current_dir(&directory.path);
         dies_with_thread(&mut command);

@@ -5,7 +5,7 @@
 //! relies on: terms say who is a home.
 
 use std::collections::BTreeSet;
-use stillframe_etcd::Shard;
+use stillframe_etcd::{SHARDS, Shard};
 use stillframe_roster::writer::Node;
 
 /// The node of these that a shard prefers.
@@ -34,12 +34,12 @@ pub(crate) fn to_give_up(
     held.iter().copied().filter(goes).collect()
 }
 
-/// A number that says nothing but how much a shard prefers a node to others: the last step of SplitMix64.
+/// How much a shard prefers a node to others: a number of SplitMix64 for each pair.
 fn weight(shard: Shard, node: Node) -> u64 {
-    let mut mixed = u64::from(node.0) << 32 | u64::from(shard.number());
-    for factor in [0xbf58_476d_1ce4_e5b9, 0x94d0_49bb_1331_11eb] {
-        mixed = (mixed ^ mixed >> 30).wrapping_mul(factor);
-    }
+    let pair = u64::from(node.0) * u64::from(SHARDS) + u64::from(shard.number()) + 1;
+    let mut mixed = pair.wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    mixed = (mixed ^ mixed >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    mixed = (mixed ^ mixed >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
     mixed ^ mixed >> 31
 }
 
