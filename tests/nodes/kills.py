@@ -42,6 +42,7 @@ PATIENCE = 20
 TRIES = 6
 #: Of the home, and of a node that begins, which most runtimes pass only when others end or the names are lost.
 HOME = {"home.claimed", "home.begun", "home.asked", "report.taken", "change.taken", "decision.made", "roster.sent"}
+HOME |= {"home.given"}
 KEEPER = {"keeper.begun", "keeper.ended", "keeper.again", "etcd.spawned"}
 AGAIN = {"keeper.ended", "keeper.again"}
 NAMES = {"names.lost", "names.rebuilt", "reenter.raised", "reenter.put"}

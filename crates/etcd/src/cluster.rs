@@ -14,6 +14,7 @@ use crate::shared::Shared;
 use crate::values::{NodeInfo, read_home, read_node, write_home, write_node};
 use crate::watch::Subscriber;
 use crate::{Etcd, counter};
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -108,6 +109,11 @@ impl Cluster {
         self.queue.pop(timeout)
     }
 
+    /// The next changes, as [`next`](Cluster::next) tells one after the other: those that wait, at most so many.
+    pub fn next_some(&self, timeout: Duration, most: usize) -> Vec<Told> {
+        self.queue.pop_some(timeout, most)
+    }
+
     /// All nodes, as far as this one has heard.
     pub fn nodes(&self) -> Vec<(Node, NodeInfo)> {
         self.shared.watch().mirror().nodes()
@@ -160,6 +166,31 @@ impl Cluster {
             }
             Ok(())
         })
+    }
+
+    /// As [`give_up`](Cluster::give_up), of several at once.
+    ///
+    /// # Errors
+    /// As [`give_up`](Cluster::give_up).
+    pub fn give_up_all(&self, shards: &[Shard]) -> Result<()> {
+        shards.iter().for_each(|shard| self.member.let_go(*shard));
+        let (client, lease) = (self.shared.client.clone(), self.member.state().lease);
+        let keys: Vec<Vec<u8>> = shards.iter().map(|shard| self.shared.keys.home(*shard)).collect();
+        // What is under this node's lease, nobody else put there.
+        let one = |key: &Vec<u8>| TxnRequest {
+            compare: vec![Compare::leased(key, lease)],
+            success: vec![delete(key)],
+            failure: Vec::new(),
+        };
+        let success = keys.iter().map(|key| txn(one(key))).collect();
+        self.wait("give up", 1, async move {
+            client.txn(&TxnRequest { compare: Vec::new(), success, failure: Vec::new() }).await.map(drop)
+        })
+    }
+
+    /// The shards of which there are objects, as far as this node has heard.
+    pub fn shards_in_use(&self) -> BTreeSet<Shard> {
+        self.shared.watch().mirror().shards_in_use()
     }
 
     /// The shards that this node holds, whether it may act as their home at this instant or not.

@@ -1,6 +1,7 @@
 //! Creates that are gathered: what arrives during a round trip goes to etcd in one transaction.
 //!
-//! Each member of a transaction is one of its own within it, so that a key that is there already fails no other member.
+//! It puts all of them if none is there. Where one is, each becomes a transaction of its own within another, so that a key that is
+//! there already fails no other member.
 
 use crate::client::Client;
 use crate::error::{Error, Result};
@@ -99,7 +100,13 @@ async fn put(client: &Client, members: Members) {
         .iter()
         .map(|(key, wanted)| TxnRequest::put_new(key, wanted.first().map_or(&[][..], |create| &create.value), 0))
         .collect();
-    match together(client, &requests).await {
+    let created = match all_new(client, &requests).await {
+        Ok(true) => Ok(vec![Created::New; requests.len()]),
+        // Also where the answer to an attempt before was lost: then they are there, and the same.
+        Ok(false) => together(client, &requests).await,
+        Err(error) => Err(error),
+    };
+    match created {
         Ok(created) => members.into_iter().zip(created).for_each(|((_, wanted), created)| answer(wanted, Ok(created))),
         Err(error) if error.is_timeout() || members.len() == 1 => {
             members.into_iter().for_each(|(_, wanted)| answer(wanted, Err(error.clone())));
@@ -111,6 +118,13 @@ async fn put(client: &Client, members: Members) {
             }
         }
     }
+}
+
+/// Puts all if none is there; whether it did. etcd has about a third less to do than with transactions within one.
+async fn all_new(client: &Client, requests: &[TxnRequest]) -> Result<bool> {
+    let compare = requests.iter().flat_map(|request| request.compare.clone()).collect();
+    let success = requests.iter().flat_map(|request| request.success.clone()).collect();
+    Ok(client.txn(&TxnRequest { compare, success, failure: Vec::new() }).await?.succeeded)
 }
 
 async fn together(client: &Client, requests: &[TxnRequest]) -> Result<Vec<Created>> {

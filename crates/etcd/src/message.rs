@@ -137,12 +137,12 @@ pub(crate) struct Compare {
     /// 0: equal; 1: greater.
     #[prost(int32, tag = "1")]
     pub result: i32,
-    /// 1: the create revision; 2: the revision of the last change.
+    /// 1: the create revision; 2: the revision of the last change; 4: the lease.
     #[prost(int32, tag = "2")]
     pub target: i32,
     #[prost(bytes = "vec", tag = "3")]
     pub key: Vec<u8>,
-    #[prost(oneof = "Compared", tags = "5, 6")]
+    #[prost(oneof = "Compared", tags = "5, 6, 8")]
     pub compared: Option<Compared>,
 }
 
@@ -152,6 +152,8 @@ pub(crate) enum Compared {
     CreateRevision(i64),
     #[prost(int64, tag = "6")]
     ModRevision(i64),
+    #[prost(int64, tag = "8")]
+    Lease(i64),
 }
 
 impl Compare {
@@ -163,6 +165,11 @@ impl Compare {
     /// That the key is there.
     pub fn is_there(key: &[u8]) -> Compare {
         Compare { result: 1, target: 1, key: key.to_vec(), compared: Some(Compared::CreateRevision(0)) }
+    }
+
+    /// That the key goes with this lease.
+    pub fn leased(key: &[u8], lease: i64) -> Compare {
+        Compare { result: 0, target: 4, key: key.to_vec(), compared: Some(Compared::Lease(lease)) }
     }
 
     /// That nobody changed the key since this revision.

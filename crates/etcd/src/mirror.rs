@@ -3,9 +3,9 @@
 use crate::event::{Event, Home};
 use crate::keys::{Key, Keys, shown};
 use crate::message::KeyValue;
-use crate::shard::Shard;
+use crate::shard::{SHARDS, Shard, shard_of};
 use crate::values::{Epoch, NodeInfo, TERM_MAX, read_description, read_epoch, read_home, read_node};
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::num::NonZeroU64;
 use stillframe_roster::writer::{Node, Revision};
 
@@ -57,6 +57,19 @@ impl Mirror {
 
     pub fn homes(&self) -> Vec<(Shard, Home)> {
         self.homes.iter().map(|(shard, known)| (*shard, known.what)).collect()
+    }
+
+    /// The shards of objects that there are.
+    pub fn shards_in_use(&self) -> BTreeSet<Shard> {
+        let mut shards = BTreeSet::new();
+        for known in self.objects.values() {
+            shards.insert(shard_of(known.what));
+            // Of many objects there are some of each.
+            if shards.len() == SHARDS as usize {
+                break;
+            }
+        }
+        shards
     }
 
     /// Forgets all but which data they were, so that it is told once more, to another reader.

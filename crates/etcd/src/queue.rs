@@ -54,17 +54,24 @@ impl Queue {
 
     /// Takes the first change, and waits for one at most so long.
     pub fn pop(&self, timeout: Duration) -> Option<Told> {
+        self.pop_some(timeout, 1).pop()
+    }
+
+    /// Takes the first changes, at most so many, and waits for one at most so long.
+    pub fn pop_some(&self, timeout: Duration, most: usize) -> Vec<Told> {
         let begin = Instant::now();
         let mut content = self.content();
         loop {
-            if let Some(told) = content.changes.pop_front() {
-                content.bytes -= bytes(&told);
+            if !content.changes.is_empty() {
+                let count = content.changes.len().min(most);
+                let some: Vec<Told> = content.changes.drain(..count).collect();
+                content.bytes -= some.iter().map(bytes).sum::<usize>();
                 self.is_drained.notify_one();
-                return Some(told);
+                return some;
             }
             let left = timeout.saturating_sub(begin.elapsed());
             if left.is_zero() || content.is_closed {
-                return None;
+                return Vec::new();
             }
             content = self.is_filled.wait_timeout(content, left).unwrap_or_else(PoisonError::into_inner).0;
         }

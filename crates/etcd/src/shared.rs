@@ -49,9 +49,9 @@ impl Shared {
         fork::generation() == self.generation && self.creates.send(create).is_ok()
     }
 
-    /// How long an answer to that may take: those before it are asked for, too.
+    /// How long an answer to that may take: those before it are asked for, too, and some are asked for twice.
     pub fn limit(&self) -> Duration {
-        self.client.deadline.saturating_mul(3)
+        self.client.deadline.saturating_mul(5)
     }
 
     /// The one watch of this handle, begun when somebody first needs it.

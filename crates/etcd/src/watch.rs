@@ -333,6 +333,9 @@ impl Watcher {
     }
 
     async fn tell(&mut self, revision: u64, events: Vec<Event>) {
+        if events.is_empty() {
+            return;
+        }
         let epoch = self.watch.mirror().epoch;
         for event in events {
             let Some(subscriber) = &self.subscriber else { return };

@@ -85,6 +85,36 @@ fn of_two_nodes_that_want_a_home_one_gets_it() {
 }
 
 #[test]
+fn a_node_gives_up_many_shards_at_once_and_none_of_another() {
+    let _watchdog = watchdog(120);
+    let child = start();
+    let (first, second) = (open(&child), open(&child));
+    let (one, two) = (join(&first, "one"), join(&second, "two"));
+    let before = one.claim(&[shard(3), shard(4), shard(5)]).unwrap();
+    let theirs = two.claim(&[shard(6)]).unwrap()[0];
+    one.give_up_all(&[shard(3), shard(4), shard(6), shard(7)]).unwrap();
+    assert_eq!([3, 4, 5].map(|number| one.acts_as_home(shard(number))), [None, None, Some(before[2].term)]);
+    let after = two.claim(&[shard(3), shard(4), shard(5), shard(6)]).unwrap();
+    assert!((0..2).all(|at| after[at].node == two.node() && after[at].term > before[at].term), "{after:?}");
+    assert_eq!(after[2..], [before[2], theirs]);
+}
+
+#[test]
+fn shards_of_objects_are_in_use_until_these_are_removed() {
+    let _watchdog = watchdog(120);
+    let child = start();
+    let etcd = open(&child);
+    let one = join(&etcd, "one");
+    assert!(one.shards_in_use().is_empty());
+    for id in [1, 2] {
+        etcd.names().put(&format!("u{id}"), &described("var u [4] float64", id)).unwrap();
+    }
+    until("they are told", || one.shards_in_use().len() == 2);
+    assert!(etcd.names().remove("u1", described("", 1).id).unwrap());
+    until("one is left", || one.shards_in_use().into_iter().eq([shard_of(described("", 2).id)]));
+}
+
+#[test]
 fn many_who_join_at_a_time_get_different_numbers() {
     let _watchdog = watchdog(120);
     let child = start();

@@ -11,6 +11,7 @@ use crate::sending::Job;
 use crate::surroundings::{OwnJob, Surroundings};
 use crate::watched::Watched;
 use std::collections::{BTreeMap, BTreeSet};
+use std::num::NonZeroU64;
 use std::sync::Arc;
 use stillframe_kernel::exits::Exits;
 use stillframe_object::hints::bit_of;
@@ -30,6 +31,17 @@ pub(crate) struct Todo {
     pub(crate) unknown: Vec<(ObjectId, String)>,
 }
 
+/// What is known of a name.
+#[derive(Debug, Clone, Copy, Default)]
+struct Named {
+    /// The object that is watched.
+    watched: Option<ObjectId>,
+    /// The object that was created, whether this node's directory has it already or not yet.
+    created: Option<NonZeroU64>,
+    /// Whether the directory has it.
+    is_kept: bool,
+}
+
 /// The desk.
 #[derive(Debug)]
 pub(crate) struct Desk {
@@ -40,8 +52,8 @@ pub(crate) struct Desk {
     memory: Memory,
     outbox: Outbox,
     watched: BTreeMap<ObjectId, Watched>,
-    /// All names of this node by their bits among the hints, and the object of each that is watched.
-    names: BTreeMap<usize, BTreeMap<String, Option<ObjectId>>>,
+    /// All names of this node by their bits among the hints.
+    names: BTreeMap<usize, BTreeMap<String, Named>>,
     /// Whose fragments the connections of this node's programs are.
     readers: BTreeMap<u64, ObjectId>,
     /// What the fragments of other nodes that this one sends versions to belong to.
@@ -51,6 +63,8 @@ pub(crate) struct Desk {
     silent: BTreeSet<ObjectId>,
     /// What was said of each on standard error, once.
     said: BTreeMap<ObjectId, String>,
+    /// How many objects it was told of that they are removed.
+    removals: u64,
     todo: Todo,
 }
 
@@ -80,6 +94,7 @@ impl Desk {
             exits,
             silent,
             said,
+            removals: 0,
             todo,
         }
     }
@@ -140,12 +155,12 @@ impl Desk {
     /// Looks at objects whose bits were set.
     pub(crate) fn look_at(&mut self, bits: &[usize]) {
         for bit in bits {
-            for (name, id) in self.names.get(bit).cloned().unwrap_or_default() {
-                if let Some(id) = id {
+            for (name, named) in self.names.get(bit).cloned().unwrap_or_default() {
+                if let Some(id) = named.watched {
                     self.look(id);
                 }
                 // It is new, or the one before was just found removed.
-                if id.is_none_or(|id| !self.watched.contains_key(&id)) {
+                if named.watched.is_none_or(|id| !self.watched.contains_key(&id)) {
                     match self.watch(&name) {
                         Ok(id) => self.look(id),
                         Err(crate::Error::Object(stillframe_object::Error::NoObject { .. })) => self.forget_name(&name),
@@ -194,7 +209,7 @@ impl Desk {
         if !self.watched.contains_key(&id) {
             self.watched.insert(id, Watched::new(&object, self.node));
         }
-        let former = self.note_name(name).replace(id).filter(|former| *former != id);
+        let former = self.note_name(name).watched.replace(id).filter(|former| *former != id);
         former.into_iter().for_each(|former| self.forget(former));
         Ok(id)
     }
@@ -206,14 +221,18 @@ impl Desk {
         }
     }
 
-    /// Keeps a name in mind, and which object of that name is watched.
-    fn note_name(&mut self, name: &str) -> &mut Option<ObjectId> {
+    /// Keeps a name in mind.
+    fn note_name(&mut self, name: &str) -> &mut Named {
         self.names.entry(bit_of(name)).or_default().entry(name.into()).or_default()
     }
 
+    /// A name that no object has. One that is just being put there stays: whoever finds it may hint at it at once.
     fn forget_name(&mut self, name: &str) {
         if let Some(of_bit) = self.names.get_mut(&bit_of(name)) {
-            of_bit.remove(name);
+            let is_coming = of_bit.get(name).is_some_and(|named| named.created.is_some() && !named.is_kept);
+            if !is_coming {
+                of_bit.remove(name);
+            }
         }
     }
 
@@ -289,9 +308,23 @@ impl Desk {
         }
     }
 
+    /// How many objects it was told of that they are removed.
+    pub(crate) fn removals(&self) -> u64 {
+        self.removals
+    }
+
+    /// What was asked for without the lock is taken if nothing was removed meanwhile. Else it is asked for again.
+    pub(crate) fn take_found(&mut self, id: ObjectId, name: &str, there: &Description, removals: u64) -> Result<()> {
+        if self.removals == removals {
+            return self.note_found(id, name, there);
+        }
+        self.todo.unknown.push((id, name.into()));
+        Ok(())
+    }
+
     /// Begins to watch an object that others spoke of, if it is the one of that name. What they said before is asked for again: by a home
     /// that begins, and by what this node reports to it.
-    pub(crate) fn note_found(&mut self, id: ObjectId, name: &str, there: &Description) -> Result<()> {
+    fn note_found(&mut self, id: ObjectId, name: &str, there: &Description) -> Result<()> {
         if ObjectId(there.id) == id && !self.watched.contains_key(&id) {
             self.objects.names().put(name, there)?;
             self.watch(name)?;
@@ -305,16 +338,31 @@ impl Desk {
         self.subscriptions.retain(|(from, _), _| *from != node);
     }
 
-    /// Somebody created an object, on any node.
-    pub(crate) fn note_created(&mut self, name: &str, description: &Description) -> stillframe_object::Result<()> {
-        self.objects.names().put(name, description)?;
-        self.note_name(name);
-        Ok(())
+    /// Somebody created an object, on any node, and the directory is going to have it; whether it has it already.
+    pub(crate) fn expect_name(&mut self, name: &str, id: NonZeroU64) -> bool {
+        let named = self.note_name(name);
+        if named.created != Some(id) {
+            *named = Named { created: Some(id), is_kept: false, ..*named };
+        }
+        named.is_kept
+    }
+
+    /// The directory has an object `there` for the one that was expected; whether that was not removed meanwhile.
+    pub(crate) fn keep_name(&mut self, name: &str, there: NonZeroU64, expected: NonZeroU64) -> bool {
+        let named = self.note_name(name);
+        let is_expected = named.created == Some(expected);
+        named.is_kept |= is_expected && there == expected;
+        is_expected
     }
 
     /// Somebody removed an object, on any node.
     pub(crate) fn note_removed(&mut self, name: &str, id: ObjectId) -> Result<()> {
+        self.removals += 1;
         self.forget(id);
+        let named = self.note_name(name);
+        if named.created == Some(id.0) {
+            *named = Named { created: None, is_kept: false, ..*named };
+        }
         if self.objects.names().get(name)?.is_some_and(|there| ObjectId(there.id) == id) {
             self.objects.remove(name, true)?;
         }

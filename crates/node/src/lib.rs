@@ -27,6 +27,7 @@
 //! | `socket` | what this node's programs ask |
 //! | [`runtime`] | the threads |
 //! | [`links`] | connections to other nodes |
+//! | `spread` | which node is to be the home of what |
 //! | [`names`] | nodes, homes and names in etcd |
 //! | `meeting` | where a node finds the names, if nobody tells it |
 //! | `keeper` | the etcd that a node starts for all |
@@ -59,6 +60,7 @@ mod sending;
 pub mod service;
 mod shares;
 mod socket;
+mod spread;
 mod subscriptions;
 mod surroundings;
 mod watched;

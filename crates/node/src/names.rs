@@ -5,18 +5,25 @@ use crate::error::Result;
 use crate::links::Links;
 use crate::network::Network;
 use crate::runtime::Runtime;
+use crate::spread;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
-use std::time::Duration;
-use stillframe_etcd::{Etcd, EtcdNames, Event, NodeInfo, Shard, Standing, shard_of};
+use std::time::{Duration, Instant};
+use stillframe_etcd::{Etcd, EtcdNames, Event, Home, NodeInfo, Shard, Standing, shard_of};
 use stillframe_kernel::points;
 use stillframe_object::{Description, Names, Objects};
 use stillframe_roster::writer::{Node, Revision};
 use stillframe_wire::ObjectId;
 
-/// How long to wait for news before shards without a home are looked for again.
+/// How long to wait for news.
 const LOOK: Duration = Duration::from_secs(1);
+
+/// The same while shards have no home, or not the one that they prefer; and for how long none but that one claims them.
+const SOON: Duration = Duration::from_millis(300);
+
+/// Changes that are told a runtime together, at most.
+const TOGETHER: usize = 256;
 
 /// What etcd knows of nodes, homes and names.
 #[derive(Debug)]
@@ -47,6 +54,38 @@ impl Machines {
         self.former.insert(former);
         Some(former)
     }
+}
+
+/// Changes of which many come at once.
+#[derive(Debug, Default)]
+struct Gathered {
+    created: Vec<(String, Description)>,
+    /// Those with another home, or none.
+    shards: BTreeSet<Shard>,
+}
+
+impl Gathered {
+    /// Takes a change, or returns one of another kind, before which these are to be told.
+    fn take(&mut self, event: Event) -> Option<Event> {
+        match event {
+            Event::ObjectCreated { name, description } => self.created.push((name, description)),
+            Event::HomeChanged { shard, .. } => _ = self.shards.insert(shard),
+            other => return Some(other),
+        }
+        None
+    }
+}
+
+/// Tells a runtime what many changes have in common; whether homes have changed.
+fn pass_on(gathered: &mut Gathered, runtime: &Runtime) -> bool {
+    let Gathered { created, shards } = std::mem::take(gathered);
+    if !created.is_empty() {
+        runtime.created_all(&created);
+    }
+    if !shards.is_empty() {
+        runtime.changed_homes_of(|id| shards.contains(&shard_of(id.0)));
+    }
+    !shards.is_empty()
 }
 
 impl Cluster for EtcdCluster {
@@ -114,6 +153,11 @@ impl EtcdCluster {
         self.cluster.node()
     }
 
+    /// The homes of all shards that have one, as far as this node has heard.
+    pub fn homes(&self) -> Vec<(Shard, Home)> {
+        self.cluster.homes()
+    }
+
     /// Whether this is no node any more: its lease has ended, or another has its number.
     pub fn is_lost(&self) -> bool {
         self.cluster.standing() == Standing::Lost || self.is_taken.load(Ordering::Relaxed)
@@ -133,13 +177,35 @@ impl EtcdCluster {
 
     /// Tells a runtime what changes, until `has_ended`.
     pub fn follow(&self, runtime: &Runtime, links: &Arc<Links>, objects: &Objects, has_ended: impl Fn() -> bool) {
-        self.claim(runtime);
+        self.claim(runtime, &self.preferring());
+        let (mut looked, mut longest, mut free) = (Instant::now(), SOON, Vec::new());
         while !has_ended() {
-            match self.cluster.next(LOOK) {
-                Some(told) => self.tell(told.event, runtime, links, objects),
-                // etcd may have been lost once more while this node was put there again, which then did not succeed, or was forgotten.
-                None if self.cluster.standing() == Standing::Forgotten => self.rebuild(runtime, objects),
-                None => self.claim(runtime),
+            let told = self.cluster.next_some(longest, TOGETHER);
+            // etcd may have been lost once more while this node was put there again, which then did not succeed, or was forgotten.
+            if told.is_empty() && self.cluster.standing() == Standing::Forgotten {
+                self.rebuild(runtime, objects);
+            }
+            let (mut gathered, mut is_other) = (Gathered::default(), false);
+            for told in told {
+                if let Some(event) = gathered.take(told.event) {
+                    pass_on(&mut gathered, runtime);
+                    self.tell(event, runtime, links, objects);
+                    (longest, is_other) = (SOON, true);
+                }
+            }
+            is_other |= pass_on(&mut gathered, runtime);
+            // Behind all that was told: the connection to a home that was lost is closed by then, and it is none that is preferred.
+            if is_other {
+                longest = SOON;
+                self.claim(runtime, &self.preferring());
+            }
+            if looked.elapsed() >= SOON {
+                // Whoever was to be the home of what was free the last time has had the time.
+                let before = std::mem::replace(&mut free, self.free());
+                self.claim(runtime, &free.iter().copied().filter(|shard| before.contains(shard)).collect::<Vec<_>>());
+                self.hand_over(links);
+                looked = Instant::now();
+                longest = if self.is_settled() { LOOK } else { SOON };
             }
         }
     }
@@ -154,13 +220,6 @@ impl EtcdCluster {
                     runtime.lost(node);
                 }
             }
-            Event::HomeChanged { shard, home } => {
-                if home.is_none() {
-                    self.claim(runtime);
-                }
-                runtime.changed_homes_of(|id| shard_of(id.0) == shard);
-            }
-            Event::ObjectCreated { name, description } => runtime.created(&name, &description),
             Event::ObjectRemoved { name, id } => runtime.removed(&name, ObjectId(id)),
             Event::NamesLost => self.rebuild(runtime, objects),
             // Nobody healthy wrote it, and others go on.
@@ -179,12 +238,44 @@ impl EtcdCluster {
         runtime.changed_homes();
     }
 
-    /// Becomes the home of what has none.
-    fn claim(&self, runtime: &Runtime) {
-        let free: Vec<Shard> = Shard::all().filter(|shard| self.cluster.home(*shard).is_none()).collect();
-        if !free.is_empty() && self.cluster.claim(&free).is_ok() {
+    /// Shards that have no home, or this node without knowing its term: whether it gave them up was not answered.
+    fn free(&self) -> Vec<Shard> {
+        let (held, homes) = (self.cluster.held(), self.cluster.homes());
+        let has_home = |shard: &Shard| {
+            let of = homes.binary_search_by_key(shard, |(shard, _)| *shard);
+            of.is_ok_and(|at| homes[at].1.node != self.node() || held.contains(shard))
+        };
+        Shard::all().filter(|shard| !has_home(shard)).collect()
+    }
+
+    /// Those of them that prefer this node to others.
+    fn preferring(&self) -> Vec<Shard> {
+        spread::preferring(self.node(), &self.free(), &self.nodes())
+    }
+
+    /// Shards of this node that another one is to have, which it reaches.
+    fn to_give_up(&self, is_reached: impl Fn(Node) -> bool) -> Vec<Shard> {
+        spread::to_give_up(self.node(), &self.cluster.held(), &self.nodes(), &self.cluster.shards_in_use(), is_reached)
+    }
+
+    /// Whether each shard has a home, and no other node is to have one of this node's.
+    fn is_settled(&self) -> bool {
+        self.free().is_empty() && self.to_give_up(|_| true).is_empty()
+    }
+
+    /// Becomes the home of those shards that have none.
+    fn claim(&self, runtime: &Runtime, shards: &[Shard]) {
+        if !shards.is_empty() && self.cluster.claim(shards).is_ok() {
             points::hit("home.claimed");
             runtime.changed_homes();
+        }
+    }
+
+    /// Gives up what another node is to be the home of, which then claims it.
+    fn hand_over(&self, links: &Links) {
+        let shards = self.to_give_up(|node| links.traffic(node).is_connected);
+        if !shards.is_empty() && self.cluster.give_up_all(&shards).is_ok() {
+            points::hit("home.given");
         }
     }
 
@@ -202,7 +293,7 @@ impl EtcdCluster {
             self.is_taken.store(true, Ordering::Relaxed);
         }
         points::hit("names.rebuilt");
-        self.claim(runtime);
+        self.claim(runtime, &self.preferring());
     }
 }
 

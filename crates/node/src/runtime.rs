@@ -156,7 +156,15 @@ impl Runtime {
 
     /// Somebody created an object, on any node.
     pub fn created(&self, name: &str, description: &Description) {
-        self.inner.change(|desk| _ = desk.note_created(name, description));
+        self.created_all(&[(name.to_owned(), description.clone())]);
+    }
+
+    /// The same of several objects, in the order in which they were created.
+    pub fn created_all(&self, all: &[(String, Description)]) {
+        for (name, description) in all {
+            // What cannot be kept here now is found when it is spoken of.
+            let _ = self.inner.note_created(name, description);
+        }
     }
 
     /// Somebody removed an object, on any node.
@@ -368,9 +376,25 @@ impl Inner {
     fn create(&self, name: &str, description: &Description) -> stillframe_object::Result<Description> {
         let there = self.cluster.names().put(name, description)?;
         points::hit("name.put");
-        self.desk().note_created(name, &there)?;
+        self.note_created(name, &there)?;
         points::hit("name.noted");
         Ok(there)
+    }
+
+    /// Makes an object known to this node's programs that was created on any. Who creates it is told so by its own thread and by that
+    /// which follows the names; the second finds it done.
+    fn note_created(&self, name: &str, description: &Description) -> stillframe_object::Result<()> {
+        if self.desk().expect_name(name, description.id) {
+            return Ok(());
+        }
+        // Without the desk, for which others would wait as long as files are written.
+        let names = self.objects.names();
+        let there = names.put(name, description)?;
+        if !self.desk().keep_name(name, there.id, description.id) {
+            // It was removed meanwhile.
+            names.remove(name, description.id)?;
+        }
+        Ok(())
     }
 
     /// Who asks has locked the object's board, for which the desk may be waiting: what is to be done here is done when it is told that
@@ -409,9 +433,10 @@ impl Inner {
                 if self.has_ended() {
                     return;
                 }
+                let removals = self.desk().removals();
                 // Where that does not succeed now, they say so again, or the names tell of it.
                 if let Ok(Some(there)) = self.cluster.names().get(&name) {
-                    self.change(|desk| _ = desk.note_found(id, &name, &there));
+                    self.change(|desk| _ = desk.take_found(id, &name, &there, removals));
                 }
             }
         }

@@ -13,7 +13,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
-use stillframe_etcd::{Child, Etcd, JoinOptions, NodeInfo, Tls};
+use stillframe_etcd::{Child, Etcd, Home, JoinOptions, NodeInfo, Shard, Tls};
 use stillframe_kernel::disk::capacity_bytes;
 use stillframe_kernel::points;
 use stillframe_link::identity::{AUTHORITY, CERTIFICATE, KEY};
@@ -162,6 +162,11 @@ impl Service {
     /// The number of this node.
     pub fn node(&self) -> Node {
         self.cluster.node()
+    }
+
+    /// The homes of all shards that have one, as far as this node has heard.
+    pub fn homes(&self) -> Vec<(Shard, Home)> {
+        self.cluster.homes()
     }
 
     /// Where others reach it.

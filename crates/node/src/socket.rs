@@ -86,7 +86,7 @@ impl Clients {
     /// loses its connection.
     pub(crate) fn tell(&self, client: u64, reply: &Reply) {
         let Some(client) = self.get(client) else { return };
-        if !line_of(reply).is_some_and(|line| client.try_write(&line)) {
+        if line_of(reply).is_none_or(|line| !client.try_write(&line)) {
             client.end();
         }
     }

@@ -198,6 +198,8 @@ pub(crate) struct Connection {
     line: Vec<u8>,
     /// Whether the runtime was found to have closed it.
     has_ended: bool,
+    /// The limit of reads that the socket has.
+    limit: Option<Duration>,
 }
 
 impl Connection {
@@ -206,7 +208,9 @@ impl Connection {
         let stream = UnixStream::connect(&path);
         let stream =
             stream.map_err(|error| Error::NoRuntime { path: path.clone(), why: format!("connect: {error}") })?;
-        Ok(Connection { stream: BufReader::new(stream), path, line: Vec::new(), has_ended: false })
+        let failed = |error| Error::NoRuntime { path: path.clone(), why: format!("setsockopt: {error}") };
+        stream.set_write_timeout(Some(ANSWER)).map_err(failed)?;
+        Ok(Connection { stream: BufReader::new(stream), path, line: Vec::new(), has_ended: false, limit: None })
     }
 
     pub(crate) fn failed(&self, why: impl Into<String>) -> Error {
@@ -217,9 +221,7 @@ impl Connection {
         let line = serde_json::to_vec(request);
         let mut line = line.map_err(|error| self.failed(error.to_string()))?;
         line.push(b'\n');
-        let stream = self.stream.get_mut();
-        let sent = stream.set_write_timeout(Some(ANSWER)).and_then(|()| stream.write_all(&line));
-        sent.map_err(|error| {
+        self.stream.get_mut().write_all(&line).map_err(|error| {
             self.has_ended = matches!(error.kind(), ErrorKind::BrokenPipe | ErrorKind::ConnectionReset);
             self.failed(format!("write: {error}"))
         })
@@ -229,8 +231,11 @@ impl Connection {
     pub(crate) fn receive(&mut self, longest: Duration) -> Result<Option<Reply>> {
         // A limit of zero would be none.
         let limit = longest.max(Duration::from_micros(1));
-        let set = self.stream.get_mut().set_read_timeout(Some(limit));
-        set.map_err(|error| self.failed(format!("setsockopt: {error}")))?;
+        if self.limit != Some(limit) {
+            let set = self.stream.get_mut().set_read_timeout(Some(limit));
+            set.map_err(|error| self.failed(format!("setsockopt: {error}")))?;
+            self.limit = Some(limit);
+        }
         let left = LINE_BYTES_MAX.saturating_sub(self.line.len() as u64);
         let got = (&mut self.stream).take(left).read_until(b'\n', &mut self.line);
         self.has_ended = match &got {

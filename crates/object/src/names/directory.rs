@@ -52,9 +52,17 @@ impl Names for DirectoryNames {
         let serial = SERIAL.fetch_add(1, Ordering::Relaxed);
         // What a process that died here leaves has a name that no object has, and goes with the directory.
         let aside = format!(".new.{}.{serial}", std::process::id());
-        // One that another process with this number left before.
-        let _ = names.folder().remove_file(&aside);
-        let opened = names.open(&aside, Access::New(0))?;
+        let opened = match names.open(&aside, Access::New(0)) {
+            // Another process with this number left it before.
+            Err(Error::Io { source, .. }) if source.kind() != ErrorKind::AlreadyExists => {
+                return Err(Error::io("open", names.path.join(&aside), source));
+            }
+            Err(_) => {
+                let _ = names.folder().remove_file(&aside);
+                names.open(&aside, Access::New(0))?
+            }
+            opened => opened?,
+        };
         let (file, about) = opened.ok_or_else(|| Error::io("open", &path, ErrorKind::NotFound.into()))?;
         let written = names.permit(&file, &about).and_then(|()| file.write_all_at(&bytes, 0));
         let put = written.and_then(|()| names.folder().rename_new(&aside, names.folder(), file_of(name)));

@@ -36,13 +36,14 @@ impl NodeNames {
 
     /// The same of a create, by a connection that is kept. Asking twice does no harm: whoever comes second finds what he created.
     fn ask_create(&self, request: &Request) -> Result<Option<Reply>> {
-        if !runtime::is_expected(&self.directory)? {
-            return Ok(None);
-        }
         let spare = || self.spare.lock().unwrap_or_else(PoisonError::into_inner);
         let generation = fork::generation();
         // That of a parent brings what the parent asked.
         let mut kept = spare().take().filter(|(opened, _)| *opened == generation).map(|(_, connection)| connection);
+        // Whoever has a connection has a runtime.
+        if kept.is_none() && !runtime::is_expected(&self.directory)? {
+            return Ok(None);
+        }
         loop {
             let is_kept = kept.is_some();
             let mut connection = match kept.take() {
