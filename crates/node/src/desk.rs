@@ -21,14 +21,16 @@ use stillframe_roster::writer::{Node, Version};
 use stillframe_wire::roster::{Ask, Layouts, ObjectDecision, ObjectReport};
 use stillframe_wire::{Message, ObjectId};
 
+/// An object that others speak of and that is not known here, to be asked for where the names are kept.
+pub(crate) type Unknown = (ObjectId, String);
+
 /// What is to be done once the desk's lock is let go of.
 #[derive(Debug, Default)]
 pub(crate) struct Todo {
     pub(crate) jobs: Vec<(Node, Job)>,
     pub(crate) own: Vec<OwnJob>,
     pub(crate) replies: Vec<(u64, Reply)>,
-    /// Objects that others speak of and that are not known here, to be asked for where the names are kept.
-    pub(crate) unknown: Vec<(ObjectId, String)>,
+    pub(crate) unknown: Vec<Unknown>,
 }
 
 /// What is known of a name.

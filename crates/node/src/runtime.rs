@@ -1,7 +1,7 @@
 //! The threads of a runtime.
 
 use crate::cluster::Cluster;
-use crate::desk::{Desk, Todo};
+use crate::desk::{Desk, Todo, Unknown};
 use crate::error::{Error, Result};
 use crate::filling::Filling;
 use crate::groups::Groups;
@@ -70,7 +70,7 @@ struct Inner {
     groups: Groups,
     network: Arc<dyn Network>,
     movers: Mutex<Option<Sender<Vec<OwnJob>>>>,
-    asking: Mutex<Option<Sender<Vec<(ObjectId, String)>>>>,
+    asking: Mutex<Option<Sender<Vec<Unknown>>>>,
     executor: Executor,
     exits: Arc<Exits>,
     /// What comes from a node for a fragment, version by version.
@@ -425,7 +425,7 @@ impl Inner {
     }
 
     /// Asks who keeps the names for objects that others speak of, as long as that takes.
-    fn ask_names(&self, unknown: &Receiver<Vec<(ObjectId, String)>>) {
+    fn ask_names(&self, unknown: &Receiver<Vec<Unknown>>) {
         while let Ok(first) = unknown.recv() {
             // Many may have spoken of one meanwhile.
             let all: BTreeMap<ObjectId, String> = first.into_iter().chain(unknown.try_iter().flatten()).collect();

@@ -9,10 +9,13 @@ use stillframe_wire::data::{SourceShare, Sources};
 /// may still be read when what holds now was told on the next one.
 const TOLD_MAX: usize = 2;
 
+/// Shares, and the version from which on they hold.
+type Told = (Version, Arc<Vec<SourceShare>>);
+
 /// By the node that sends and the number of the subscription: from which version on they hold, and what they are.
 #[derive(Debug, Default)]
 pub(crate) struct Shares {
-    told: BTreeMap<(Node, u64), Vec<(Version, Arc<Vec<SourceShare>>)>>,
+    told: BTreeMap<(Node, u64), Vec<Told>>,
 }
 
 impl Shares {
