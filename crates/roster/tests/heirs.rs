@@ -60,7 +60,7 @@ fn writer_of(home: &Home, version: Version) -> Writer {
 
 fn refusals(events: &[Event]) -> Vec<&Refusal> {
     let refusal = |event| match event {
-        &Event::Refused { ref refusal, .. } => Some(refusal),
+        Event::Refused { refusal, .. } => Some(refusal),
         _ => None,
     };
     events.iter().filter_map(refusal).collect()
