@@ -59,11 +59,13 @@ fn writer_of(home: &Home, version: Version) -> Writer {
 }
 
 fn refusals(events: &[Event]) -> Vec<&Refusal> {
-    let refusal = |event| match event {
-        Event::Refused { refusal, .. } => Some(refusal),
-        _ => None,
-    };
-    events.iter().filter_map(refusal).collect()
+    let mut refusals = Vec::new();
+    for event in events {
+        if let Event::Refused { refusal, .. } = event {
+            refusals.push(refusal);
+        }
+    }
+    refusals
 }
 
 /// Two nodes with a writer each, of which the first is far ahead and dies.
