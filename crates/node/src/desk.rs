@@ -157,13 +157,15 @@ impl Desk {
         for bit in bits {
             let known: Vec<ObjectId> =
                 self.names.get(bit).into_iter().flat_map(BTreeMap::values).filter_map(|named| named.watched).collect();
-            known.into_iter().for_each(|id| self.look(id));
-            // It is new, or the one before was just found removed.
-            let is_new = |named: &Named| named.watched.is_none_or(|id| !self.watched.contains_key(&id));
+            known.iter().for_each(|id| self.look(*id));
+            // It is new, or the one before was just found removed, or may be: nobody writes that, and nobody told of its end yet.
+            let has_writers = |id: ObjectId| self.watched.get(&id).is_some_and(Watched::has_writers);
+            let is_new = |named: &Named| !named.watched.is_some_and(has_writers);
             let names = self.names.get(bit).into_iter().flatten();
             let new: Vec<String> = names.filter(|(_, named)| is_new(named)).map(|(name, _)| name.clone()).collect();
             for name in new {
                 match self.watch(&name) {
+                    Ok(id) if known.contains(&id) => {}
                     Ok(id) => self.look(id),
                     Err(crate::Error::Object(stillframe_object::Error::NoObject { .. })) => self.forget_name(&name),
                     // What is damaged now hurts no other.

@@ -90,6 +90,11 @@ impl Watched {
         self.is_homeless
     }
 
+    /// Whether the board tells of writers of this node.
+    pub(crate) fn has_writers(&self) -> bool {
+        !self.known.local.is_empty()
+    }
+
     /// What is known of it, but for the home.
     pub(crate) fn known(&mut self) -> &mut Known {
         &mut self.known
