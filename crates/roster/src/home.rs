@@ -1,7 +1,6 @@
 //! The state machine of an object's home.
 
 use std::{
-    borrow::Cow,
     collections::{BTreeMap, BTreeSet},
     sync::Arc,
 };
@@ -11,10 +10,10 @@ use drepl::{IndexSet, index_box::TooScattered};
 use crate::{
     derived::Derived,
     ledger::Ledger,
-    message::{Decision, Ended, Proposal, Refused, Report, Told, Unpinned},
+    message::{Decision, Ended, Proposal, Refused, Report, Unpinned},
     planted::{Bug, Planted},
     readiness::Readiness,
-    writer::{Elements, Node, Published, Record, Revision, Role, Version, Writer},
+    writer::{Elements, Node, Record, Revision, Version, Writer},
 };
 
 /// What the home knows of a node.
@@ -245,115 +244,6 @@ impl Home {
         self.settle_disputes();
     }
 
-    /// Brings what is known of a node's writers up to its newest report.
-    fn merge(&mut self, node: Node, only_accepted: bool) {
-        let Some(known) = self.nodes.get(&node).and_then(Option::as_ref) else { return };
-        let report = known.report.clone();
-        let told: BTreeMap<Writer, &Told> = report.writers.iter().map(|told| (told.record.writer, told)).collect();
-        let is_there = |one: &Refused| told.get(&one.writer).is_some_and(|told| told.numbers.contains(&one.number));
-        self.refused.entry(node).or_default().retain(is_there);
-        let own = self.ledger.records_of(node).map(|record| record.writer);
-        for gone in own.filter(|writer| !told.contains_key(writer)).collect::<Vec<_>>() {
-            self.ledger.forget(gone);
-        }
-        for told in self.in_order(&report.writers) {
-            let told = &*self.as_ended(told);
-            self.merge_stages(told, only_accepted);
-            // What it published belongs to all of its stages: without those still to come it would be of older fragments.
-            if !only_accepted {
-                self.ledger.note(told.record.writer, self.published(told));
-            }
-        }
-        if self.ledger.is_lost(node) {
-            self.ledger.lose(node);
-        }
-    }
-
-    /// The writers of a report as they are to be looked at: those first that have ended, whose places others may take, and then those
-    /// that began earlier.
-    fn in_order<'a>(&self, writers: &'a [Told]) -> Vec<&'a Told> {
-        let is_new = |told: &&Told| {
-            let stages = |record: &Record| (record.stages.len(), record.stages.last().map(|stage| stage.from));
-            self.ledger.record(told.record.writer).map(stages) != Some(stages(&told.record))
-        };
-        let mut order: Vec<&Told> = writers.iter().collect();
-        if order.iter().copied().filter(is_new).nth(1).is_some() {
-            let ends = |told: &Told| told.record.end().is_some() && self.ledger.record(told.record.writer).is_some();
-            order.sort_by_key(|told| (!ends(told), told.record.stages.first().map(|stage| stage.from)));
-        }
-        order
-    }
-
-    /// What a runtime tells of a writer, as it will when it knows that another has its place.
-    fn as_ended<'a>(&mut self, told: &'a Told) -> Cow<'a, Told> {
-        let Some(from) = self.ledger.ended(told.record.writer) else { return Cow::Borrowed(told) };
-        let mut ended = told.clone();
-        if !ended.end_at(from, told.numbers.last().copied().unwrap_or_default()) {
-            self.ledger.note_heard(told.record.writer);
-        }
-        Cow::Owned(ended)
-    }
-
-    /// Ends the disputes that are over; nodes of whose writers something was refused.
-    fn settle_disputes(&mut self) -> BTreeSet<Node> {
-        let mut touched = BTreeSet::new();
-        for (writer, from, refusal) in self.ledger.settle_disputes() {
-            touched.insert(writer.node);
-            let told = self.reports().flat_map(|report| &report.writers).find(|told| told.record.writer == writer);
-            let Some(told) = told else { continue };
-            let Some(position) = told.record.stages.iter().position(|stage| stage.from == from) else { continue };
-            let number = told.numbers[position];
-            self.refused.entry(writer.node).or_default().push(Refused { writer, number, refusal });
-        }
-        touched
-    }
-
-    fn merge_stages(&mut self, told: &Told, only_accepted: bool) {
-        let writer = told.record.writer;
-        let is_known = |ledger: &Ledger, stage| ledger.record(writer).is_some_and(|own| own.stages.contains(stage));
-        let own = self.ledger.record(writer).into_iter().flat_map(|own| &own.stages);
-        let over: Vec<Version> =
-            own.filter(|stage| !told.record.stages.contains(stage)).map(|stage| stage.from).collect();
-        over.into_iter().for_each(|from| self.ledger.withdraw(writer, from));
-        for (position, (stage, number)) in told.record.stages.iter().zip(&told.numbers).enumerate() {
-            let refused = self.refused.entry(writer.node).or_default();
-            let is_refused = refused.iter().any(|one| one.writer == writer && one.number == *number);
-            let is_accepted = position < told.accepted;
-            // That it died nobody has to accept.
-            let is_over = matches!(stage.role, Role::Died { .. }) && position <= told.accepted;
-            if is_refused || is_known(&self.ledger, stage) || only_accepted && !is_accepted && !is_over {
-                continue;
-            }
-            // Whoever writes nothing is never late.
-            let is_member = matches!(stage.role, Role::Member { .. });
-            let is_accepted = is_accepted || is_member && self.ledger.lacks(&told.record, stage.from);
-            let (who, stage) = (told.record.who(), stage.clone());
-            let next = told.record.stages.get(position + 1).map(|next| next.from);
-            let declared = match is_accepted {
-                true => self.ledger.accept(who, stage, told.record.has_ended()),
-                false => self.ledger.declare(who, stage, next),
-            };
-            if let Err(refusal) = declared {
-                refused.push(Refused { writer, number: *number, refusal });
-            }
-        }
-    }
-
-    /// What a writer published, without what belongs to stages that were refused and that it has not heard of yet.
-    fn published(&self, told: &Told) -> Published {
-        let refused = self.refused.get(&told.record.writer.node).map_or(&[][..], Vec::as_slice);
-        if refused.is_empty() {
-            return told.record.published.clone();
-        }
-        let mut record = told.record.clone();
-        for one in refused.iter().filter(|one| one.writer == told.record.writer) {
-            if let Some(position) = told.numbers.iter().position(|number| *number == one.number) {
-                record.withdraw(told.record.stages[position].from);
-            }
-        }
-        record.published
-    }
-
     /// Announces what is pinned everywhere, gives up what cannot be, and proposes the newest version that is whole; whether it did
     /// any of these.
     fn advance(&mut self, touched: &BTreeSet<Node>) -> bool {
@@ -534,6 +424,8 @@ impl Home {
     }
 }
 
+#[path = "merging.rs"]
+mod merging;
 #[cfg(test)]
 #[path = "recount.rs"]
 mod recount;

@@ -29,18 +29,6 @@ struct Dispute {
     is_accepted: bool,
 }
 
-/// What two fragments of a dispute have in common now.
-enum Common {
-    /// Nothing, if no stage of the older one's is withdrawn.
-    Nothing,
-    /// Elements, and the older fragment may still be changed.
-    Open,
-    /// Elements, and the older fragment was published unchanged.
-    Published(Box<Overlap>),
-    /// Elements of a writer that is gone: the younger fragment takes its place.
-    Inherited,
-}
-
 /// A stage that is entered.
 #[derive(Clone, Copy)]
 struct Entering<'a> {
@@ -391,103 +379,6 @@ impl Ledger {
         self.lost.contains(&node)
     }
 
-    /// Ends the disputes that are over. Where the older fragment was published unchanged, the younger one is withdrawn:
-    /// these are returned, with the version from which they were to count. Where its writer is gone, the younger one takes its place.
-    pub fn settle_disputes(&mut self) -> Vec<(Writer, Version, Refusal)> {
-        let mut refused = Vec::new();
-        loop {
-            self.end_disputes();
-            // What the older one is may be withdrawn itself, and then it is again what it was before.
-            let decided = self.disputes.iter().find_map(|dispute| match self.common(dispute) {
-                Common::Published(overlap) if self.depends(dispute).is_none() => Some((*dispute, Some(overlap))),
-                Common::Inherited if self.depends(dispute).is_none() => Some((*dispute, None)),
-                _ => None,
-            });
-            let Some((dispute, overlap)) = decided else { return refused };
-            let Dispute { young, old, from, .. } = dispute;
-            match overlap {
-                Some(overlap) => {
-                    self.withdraw(young, from);
-                    refused.push((young, from, overlap.into()));
-                }
-                None => {
-                    self.disputes.remove(&dispute);
-                    self.end(old, from);
-                }
-            }
-        }
-    }
-
-    /// Ends the disputes in which nothing is in common any more, and will not be again. Several that each wait for the next, as where
-    /// writers change places, end together.
-    fn end_disputes(&mut self) {
-        let has_nothing = |dispute: &&Dispute| matches!(self.common(dispute), Common::Nothing);
-        let mut over: BTreeSet<Dispute> = self.disputes.iter().filter(has_nothing).copied().collect();
-        loop {
-            let is_open =
-                |stage: &(Writer, Version)| self.disputes.difference(&over).any(|one| (one.young, one.from) == *stage);
-            let waits = |dispute: &&Dispute| self.depends(dispute).as_ref().is_some_and(is_open);
-            let waiting: BTreeSet<Dispute> = over.iter().filter(waits).copied().collect();
-            if waiting.is_empty() {
-                break;
-            }
-            over.retain(|dispute| !waiting.contains(dispute));
-        }
-        if !over.is_empty() {
-            self.disputes.retain(|dispute| !over.contains(dispute));
-            self.tally.note_disputes();
-        }
-    }
-
-    fn common(&self, Dispute { from, young, old, is_accepted }: &Dispute) -> Common {
-        let found = (self.records.get(old), self.records.get(young));
-        let (Some(old), Some(young)) = found else { return Common::Nothing };
-        let both = (old.elements(*from), young.elements(*from));
-        let (Some(first_elements), Some(second_elements)) = both else { return Common::Nothing };
-        match first_elements.intersection(second_elements) {
-            Ok(common) if common.is_empty() => Common::Nothing,
-            Ok(_) if *is_accepted && old.has_reached(*from) && old.has_ended() && self.may_inherit(young, *from) => {
-                Common::Inherited
-            }
-            Ok(common) if old.has_reached(*from) => Common::Published(Box::new(Overlap {
-                version: *from,
-                first: old.who(),
-                first_elements: first_elements.clone(),
-                second: young.who(),
-                second_elements: second_elements.clone(),
-                elements: common.into(),
-            })),
-            Ok(_) | Err(TooScattered) => Common::Open,
-        }
-    }
-
-    /// The stage of the older fragment that a dispute is about, if that is disputed itself.
-    fn depends(&self, dispute: &Dispute) -> Option<(Writer, Version)> {
-        let from = self.records.get(&dispute.old)?.stage(dispute.from)?.from;
-        self.may_be_withdrawn(dispute.old, from).then_some((dispute.old, from))
-    }
-
-    /// Whether a stage that a writer declared is disputed.
-    fn may_be_withdrawn(&self, writer: Writer, from: Version) -> bool {
-        self.disputes.iter().any(|one| one.young == writer && one.from == from)
-    }
-
-    /// Whether what a writer is from a version on may be what it is in another, above: no stage lies between, or only such as may
-    /// be withdrawn.
-    fn may_last(&self, record: &Record, from: Version, version: Version) -> bool {
-        let mut between = record.stages.iter().filter(|stage| from < stage.from && stage.from <= version);
-        between.all(|stage| self.may_be_withdrawn(record.writer, stage.from))
-    }
-
-    /// Whether what a writer has of a version may be withdrawn, or be what another's is withdrawn for.
-    pub(crate) fn is_disputed(&self, writer: Writer, version: Version) -> bool {
-        let may_last = |writer, from| self.record(writer).is_some_and(|record| self.may_last(record, from, version));
-        self.disputes.iter().filter(|one| one.from <= version && may_last(one.young, one.from)).any(|one| {
-            // A stage is withdrawn as a whole, also for versions in which nobody else writes its elements.
-            one.young == writer || one.old == writer && may_last(one.old, one.from)
-        })
-    }
-
     /// Who writes what in a version.
     pub fn roster(&self, version: Version) -> Roster<'_> {
         let members = self.records.values().filter_map(|record| Member::of(record, version)).collect();
@@ -555,3 +446,6 @@ impl Ledger {
 fn rank_of(shape: &Elements) -> usize {
     shape.boxes().first().map_or(0, IndexBox::rank)
 }
+
+#[path = "disputes.rs"]
+mod disputes;
