@@ -337,6 +337,10 @@ class Group:
         while not self.start_runtime(index):
             if time.monotonic() > deadline:
                 raise Wrong(f"the runtime of node {index + 1} ends at once: {self.state()}")
+            # Another one may have come to the point at which it was to die, and it may be the one that keeps the names.
+            for other, process in list(self.runtimes.items()):
+                if other != index and process.poll() is not None:
+                    self.start_runtime(other)
         return now_ns()
 
     def end_runtime(self, index):
