@@ -336,7 +336,9 @@ impl Watched {
     }
 
     fn hear(&mut self, decision: Decision, around: &mut Surroundings) -> Result<()> {
-        let events = self.known.protocol.hear(decision);
+        let mut events = self.known.protocol.hear(decision);
+        // First, for what was complete before is let go of: programs would see neither.
+        events.sort_by_key(|event| !matches!(event, Event::Complete(_)));
         for event in &events {
             match event {
                 Event::Refused { writer, refusal, .. } => self.decide(writer.serial, Err(refusal.to_string())),

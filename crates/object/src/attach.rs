@@ -138,11 +138,22 @@ impl WriteOptions {
         let deadline = Deadline::after(self.wait);
         // What this node's runtime says to be complete, once it has refused an older one: a node that joins learns it by the answer.
         let mut announced = shared.description.initial;
-        let mut fragment = loop {
+        loop {
             match self.try_attach(&shared, &view, &elements, &mut announced, deadline)? {
                 // That the others know of it has to be sure before the program goes on, and others count on it.
                 Attempt::Attached(mut fragment, is_heir) => match fragment.wait_accepted(deadline) {
-                    Ok(()) => break *fragment,
+                    Ok(()) => match self.fill(&mut fragment, deadline) {
+                        Ok(()) => return Ok(*fragment),
+                        // Others publish on: what was the newest complete version may be one of those before by now.
+                        Err(error @ Error::ContentLost { .. }) => match self.find_newer(&shared, fragment.version())? {
+                            Some(newer) => {
+                                announced = newer;
+                                fragment.detach()?;
+                            }
+                            None => return Err(error),
+                        },
+                        Err(error) => return Err(error),
+                    },
                     Err(error @ Error::NotAccepted { .. }) => match self.find_newer(&shared, fragment.version())? {
                         Some(newer) => {
                             announced = newer;
@@ -165,12 +176,15 @@ impl WriteOptions {
                     }
                 }
             }
-        };
-        match self.begins_with_zeros {
-            true => fragment.clear()?,
-            false => fragment.load(&self.text, &self.bindings, deadline).map_err(Error::of_content)?,
         }
-        Ok(fragment)
+    }
+
+    /// Puts the content of the version into a fragment with which it begins.
+    fn fill(&self, fragment: &mut WriteFragment, deadline: Deadline) -> Result<()> {
+        match self.begins_with_zeros {
+            true => fragment.clear(),
+            false => fragment.load(&self.text, &self.bindings, deadline).map_err(Error::of_content),
+        }
     }
 
     /// The newest complete version, where a fragment was attached at an older one that nobody had asked for.

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{Sender, channel};
 use std::sync::{Arc, Mutex, RwLock};
 use std::thread::JoinHandle;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use stillframe_node::Runtime;
 use stillframe_node::cluster::Cluster;
 use stillframe_node::network::{Incoming, Network, Outgoing, Traffic, Transmission};
@@ -39,17 +39,31 @@ pub struct Fault {
     pub stalls_versions: bool,
 }
 
-/// What follows a message, read slowly.
-struct Slow<'b>(&'b [u8], Duration);
+/// What follows a message, read as slowly as the way is.
+struct Slow<'b> {
+    left: &'b [u8],
+    wires: &'b Wires,
+    way: (usize, usize),
+}
 
 impl Incoming for Slow<'_> {
     fn left_bytes(&self) -> u64 {
-        self.0.len() as u64
+        self.left.len() as u64
     }
 
     fn read(&mut self, into: &mut [u8]) -> std::io::Result<()> {
-        std::thread::sleep(self.1);
-        std::io::Read::read_exact(&mut self.0, into)
+        let begin = Instant::now();
+        // Once the way is mended, nothing is slow any more.
+        while begin.elapsed() < self.wires.fault(self.way).reading {
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        std::io::Read::read_exact(&mut self.left, into)
+    }
+}
+
+impl Wires {
+    fn fault(&self, way: (usize, usize)) -> Fault {
+        self.faults.read().unwrap().get(&way).copied().unwrap_or_default()
     }
 }
 
@@ -222,7 +236,7 @@ impl Nodes {
                 let wires = wires.clone();
                 threads.push(std::thread::spawn(move || {
                     for (from, node, message, bulk) in receiver {
-                        let fault = wires.faults.read().unwrap().get(&(place, to)).copied().unwrap_or_default();
+                        let fault = wires.fault((place, to));
                         std::thread::sleep(fault.delay);
                         let is_version = matches!(
                             message,
@@ -238,7 +252,8 @@ impl Nodes {
                             let mut body = Vec::new();
                             let kind = message.encode(&mut body);
                             let message = Message::decode(kind, &body).expect("what is encoded can be decoded");
-                            runtime.receive(from, message, &mut Slow(&bulk, fault.reading));
+                            let mut bulk = Slow { left: &bulk, wires: &wires, way: (place, to) };
+                            runtime.receive(from, message, &mut bulk);
                         }
                     }
                 }));
