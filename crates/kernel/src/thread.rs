@@ -10,6 +10,7 @@
 //! C library's, whose locks are made for forks.
 
 use crate::processors::Processors;
+use std::cell::Cell;
 use std::ffi::{CString, c_void};
 use std::io;
 use std::mem::{ManuallyDrop, MaybeUninit};
@@ -27,9 +28,17 @@ struct Start {
     work: Box<dyn FnOnce() + Send>,
 }
 
+thread_local! {
+    /// Whether this thread takes no signals: for as long as it lives, or while it does some work. To say it to the kernel again would
+    /// take two calls.
+    static TAKES_NONE: Cell<bool> = const { Cell::new(false) };
+}
+
 extern "C" fn run(start: *mut c_void) -> *mut c_void {
     // SAFETY: whoever started the thread made the box for it.
     let Start { name, processors, work } = *unsafe { Box::from_raw(start.cast::<Start>()) };
+    // It has the mask of who started it.
+    TAKES_NONE.set(true);
     // SAFETY: the call reads a string that ends.
     unsafe { libc::prctl(libc::PR_SET_NAME, name.as_ptr()) };
     processors.take();
@@ -38,20 +47,42 @@ extern "C" fn run(start: *mut c_void) -> *mut c_void {
     std::ptr::null_mut()
 }
 
-/// Does `work` without being interrupted, as when it holds a lock that a handler may want; a thread that it starts never is.
-pub fn without_signals<T>(work: impl FnOnce() -> T) -> T {
-    let (mut others, mut before) = (MaybeUninit::uninit(), MaybeUninit::uninit());
-    // SAFETY: the sets are filled before they are read, and live until the calls return.
+/// All signals but those of what a thread itself does wrong.
+fn others() -> libc::sigset_t {
+    let mut others = MaybeUninit::uninit();
+    // SAFETY: the set is filled before it is read, and lives until the calls return.
     unsafe {
         libc::sigfillset(others.as_mut_ptr());
         for own in [libc::SIGBUS, libc::SIGFPE, libc::SIGILL, libc::SIGSEGV, libc::SIGSYS, libc::SIGTRAP] {
             libc::sigdelset(others.as_mut_ptr(), own);
         }
-        libc::pthread_sigmask(libc::SIG_BLOCK, others.as_ptr(), before.as_mut_ptr());
-        let result = work();
-        libc::pthread_sigmask(libc::SIG_SETMASK, before.as_ptr(), std::ptr::null_mut());
-        result
+        others.assume_init()
     }
+}
+
+/// Does `work` without being interrupted, as when it holds a lock that a handler may want; a thread that it starts never is.
+pub fn without_signals<T>(work: impl FnOnce() -> T) -> T {
+    if TAKES_NONE.get() {
+        return work();
+    }
+    let (others, mut before) = (others(), MaybeUninit::uninit());
+    // SAFETY: the sets are filled before they are read, and live until the calls return.
+    unsafe { libc::pthread_sigmask(libc::SIG_BLOCK, &others, before.as_mut_ptr()) };
+    // A handler that runs in this thread does so before or after this.
+    TAKES_NONE.set(true);
+    let result = work();
+    TAKES_NONE.set(false);
+    // SAFETY: as above.
+    unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, before.as_ptr(), std::ptr::null_mut()) };
+    result
+}
+
+/// Lets this thread take no signals from now on, as the library's own take none. For threads that belong to no program.
+pub fn take_no_signals() {
+    let others = others();
+    // SAFETY: the set is filled, and lives until the call returns.
+    unsafe { libc::pthread_sigmask(libc::SIG_BLOCK, &others, std::ptr::null_mut()) };
+    TAKES_NONE.set(true);
 }
 
 /// A thread. Dropped, it goes on by itself.
@@ -148,6 +179,27 @@ mod tests {
         Thread::start("signals", move || said.send(own()).unwrap()).unwrap().join();
         assert_eq!(hears.recv().unwrap(), [true, true, true, true, false, false]);
         assert_eq!(own(), before);
+    }
+
+    #[test]
+    fn who_takes_no_signals_takes_none_within_other_work_and_after_it() {
+        let blocks = || {
+            let mut mask = MaybeUninit::uninit();
+            // SAFETY: the call fills the set, which is read after it.
+            unsafe {
+                libc::pthread_sigmask(libc::SIG_BLOCK, std::ptr::null(), mask.as_mut_ptr());
+                libc::sigismember(mask.as_ptr(), libc::SIGUSR1) == 1
+            }
+        };
+        assert!(!blocks());
+        let within = without_signals(|| (without_signals(blocks), blocks()));
+        assert_eq!((within, blocks()), ((true, true), false));
+        std::thread::spawn(move || {
+            take_no_signals();
+            assert!(without_signals(blocks) && blocks());
+        })
+        .join()
+        .unwrap();
     }
 
     #[test]

@@ -14,6 +14,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 use std::thread;
 use std::time::Duration;
 use stillframe_kernel::points;
+use stillframe_kernel::thread::take_no_signals;
 use stillframe_link::{Connection, Cut, Frame, Identity, Listener, Options, Receiver, Sender, Source};
 use stillframe_roster::writer::Node;
 use stillframe_wire::data::FragmentText;
@@ -191,6 +192,10 @@ impl Links {
 
     fn spawn(&self, name: &str, work: impl FnOnce() + Send + 'static) -> Result<()> {
         let named = thread::Builder::new().name(format!("stillframe-{name}")).stack_size(512 << 10);
+        let work = || {
+            take_no_signals();
+            work();
+        };
         named.spawn(work).map_err(Error::io("clone", name)).map(drop)
     }
 
