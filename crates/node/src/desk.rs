@@ -67,6 +67,8 @@ pub(crate) struct Desk {
     said: BTreeMap<ObjectId, String>,
     /// How many objects it was told of that they are removed.
     removals: u64,
+    /// Objects that others spoke of before their names came to this node.
+    awaited: BTreeMap<String, ObjectId>,
     todo: Todo,
 }
 
@@ -97,6 +99,7 @@ impl Desk {
             silent,
             said,
             removals: 0,
+            awaited: BTreeMap::new(),
             todo,
         }
     }
@@ -302,8 +305,14 @@ impl Desk {
         }
         // Its name may not have come to this node yet. Who keeps the names may be slow: he is asked without the desk's lock.
         match self.objects.names().get(name)? {
-            Some(there) => self.note_found(id, name, &there),
+            Some(there) if ObjectId(there.id) == id => self.note_found(id, name, &there),
+            Some(_) => {
+                // The one before is still there. Who keeps the names will tell of its end, and then of this one.
+                self.awaited.insert(name.into(), id);
+                Ok(())
+            }
             None => {
+                self.awaited.insert(name.into(), id);
                 self.todo.unknown.push((id, name.into()));
                 Ok(())
             }
@@ -354,19 +363,35 @@ impl Desk {
         let named = self.note_name(name);
         let is_expected = named.created == Some(expected);
         named.is_kept |= is_expected && there == expected;
+        if self.awaited.get(name) == Some(&ObjectId(there)) {
+            self.awaited.remove(name);
+            // What fails now is tried again when somebody speaks of it.
+            if let Ok(id) = self.watch(name) {
+                self.look(id);
+            }
+        }
         is_expected
     }
 
     /// Somebody removed an object, on any node.
     pub(crate) fn note_removed(&mut self, name: &str, id: ObjectId) -> Result<()> {
         self.removals += 1;
+        if self.awaited.get(name) == Some(&id) {
+            self.awaited.remove(name);
+        }
         self.forget(id);
         let named = self.note_name(name);
         if named.created == Some(id.0) {
             *named = Named { created: None, is_kept: false, ..*named };
         }
-        if self.objects.names().get(name)?.is_some_and(|there| ObjectId(there.id) == id) {
-            self.objects.remove(name, true)?;
+        match self.objects.names().get(name)? {
+            Some(there) if ObjectId(there.id) == id => _ = self.objects.remove(name, true)?,
+            // Somebody has created the next one already, and perhaps hinted at it while this one was looked at.
+            Some(_) => {
+                let id = self.watch(name)?;
+                self.look(id);
+            }
+            None => {}
         }
         Ok(())
     }
