@@ -206,8 +206,9 @@ fn a_version_that_comes_slowly_holds_up_no_other_object() {
     let mut far = Vec::new();
     let mut read = Vec::new();
     for (name, node) in [("slow", 1), ("fast", 2)] {
-        let here = nodes.objects(0).create(name, "var u [8] int32").create().unwrap();
-        let there = nodes.objects(node).wait(name, LONG).unwrap();
+        // What a home says comes on the same way, which is the slow one.
+        let (here, name) = create_at(&nodes, name, 0);
+        let there = nodes.objects(node).wait(&name, LONG).unwrap();
         own.push(here.write("{ var v [x:4] = u[x] }").attach().unwrap());
         far.push(there.write("{ var v [x:4] = u[x+4] }").attach().unwrap());
         read.push(here.read("{ var v = u }").attach().unwrap());
