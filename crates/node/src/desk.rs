@@ -385,7 +385,7 @@ impl Desk {
             *named = Named { created: None, is_kept: false, ..*named };
         }
         match self.objects.names().get(name)? {
-            Some(there) if ObjectId(there.id) == id => _ = self.objects.remove(name, true)?,
+            Some(there) if ObjectId(there.id) == id => self.objects.remove(name, true)?,
             // Somebody has created the next one already, and perhaps hinted at it while this one was looked at.
             Some(_) => {
                 let id = self.watch(name)?;
