@@ -339,6 +339,7 @@ impl Desk {
         if ObjectId(there.id) == id && !self.watched.contains_key(&id) {
             self.objects.names().put(name, there)?;
             self.watch(name)?;
+            self.awaited.remove(name);
             self.look(id);
         }
         Ok(())
