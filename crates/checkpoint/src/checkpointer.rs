@@ -225,6 +225,39 @@ mod tests {
     use crate::{Saved, State};
     use stillframe::{AnySnapshot, Observer, Region};
 
+    fn shared(options: CheckpointerOptions, to: &Path) -> Shared {
+        let saver = Saver::open(to, options.save.clone()).unwrap();
+        Shared {
+            name: "r".into(),
+            dir: to.into(),
+            options,
+            saver: Mutex::new(Arc::new(saver)),
+            record: Mutex::new(Record::new("r")),
+            changed: Condvar::new(),
+        }
+    }
+
+    #[test]
+    fn the_last_version_of_a_producer_that_is_gone_is_saved_whatever_the_share() {
+        let dir = tempfile::Builder::new().prefix("checkpointer-").tempdir_in("/dev/shm").unwrap();
+        let (regions, to) = (dir.path().join("regions"), dir.path().join("store"));
+        let mut region = Region::options().dir(&regions).create("r").unwrap();
+        region.array::<f64>("u", &[4]).unwrap();
+        region.publish(7).commit().unwrap();
+        region.close().unwrap();
+        let shared = Arc::new(shared(Checkpointer::options().dir(&regions).share(1e-6), &to));
+        let target = find(&shared.options, "r").unwrap();
+        let watch = Watch::new(shared.clone(), target);
+        // More than its share for as long as it looks.
+        let used = stillframe_kernel::process_time();
+        while stillframe_kernel::process_time() - used < Duration::from_millis(20) {}
+        std::thread::scope(|scope| {
+            scope.spawn(|| shared.save_all());
+            shared.end_watch(watch.run());
+        });
+        assert_eq!(shared.record().status().safe, [7]);
+    }
+
     /// A version that could not be saved, and one before it that was, later: as where several are saved at once.
     fn end_with_one_lost(all: bool) -> Status {
         let dir = tempfile::Builder::new().prefix("checkpointer-").tempdir_in("/dev/shm").unwrap();
@@ -232,15 +265,7 @@ mod tests {
         let mut region = Region::options().dir(&regions).keep(3).create("r").unwrap();
         region.array::<f64>("u", &[4]).unwrap();
         let options = Checkpointer::options().dir(&regions).all(all);
-        let saver = Saver::open(&to, options.save.clone()).unwrap();
-        let shared = Shared {
-            name: "r".into(),
-            dir: to.clone(),
-            options,
-            saver: Mutex::new(Arc::new(saver)),
-            record: Mutex::new(Record::new("r")),
-            changed: Condvar::new(),
-        };
+        let shared = shared(options, &to);
         let mut hold = |version| {
             region.publish(version).commit().unwrap();
             AnySnapshot::from(Observer::options().dir(&regions).open("r").unwrap().newest().unwrap())

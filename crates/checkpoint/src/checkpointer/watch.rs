@@ -197,10 +197,10 @@ impl Watch {
             return Ok(Look::On);
         }
         drop(record);
-        // What is left out meanwhile is told as any other version that was missed.
-        if !target.pause(Some(TICK)) {
-            // The last one is saved at once.
-            return Ok(if target.is_alive() { Look::On } else { Look::Gone });
+        // What is left out meanwhile is told as any other version that was missed. Once the producer is gone nobody is left to be
+        // polite to, and its last version is looked at.
+        if !target.pause(Some(TICK)) && target.is_alive() {
+            return Ok(Look::On);
         }
         // A single version may be any, unless a rule says which.
         if self.options().once && !self.options().has_rule() {
