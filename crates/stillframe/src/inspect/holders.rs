@@ -82,6 +82,9 @@ pub(crate) fn holders_of(observer: &Observer) -> Result<Vec<Holder>> {
         let age_ms = now.saturating_sub(oldest_ms);
         found.push(Holder { pid, command, state, version, versions: slots.len(), age_ms });
     };
+    // Locks of processes that may not be looked into are known to the kernel's list of locks. While locks come and go it shows some
+    // twice, and it is read before or after its processes: somebody else's is only what stands in it both times.
+    let mut listed = listed_holds(device, lease.1, leases);
     let mut seen = Vec::new();
     let entries = std::fs::read_dir("/proc").map_err(|error| Error::io("open", Path::new("/proc"), error))?;
     for entry in entries.flatten() {
@@ -90,15 +93,8 @@ pub(crate) fn holders_of(observer: &Observer) -> Result<Vec<Holder>> {
         add(Some(pid), &holds);
         seen.extend(holds);
     }
-    // Locks of processes that may not be looked into are known to the kernel's list of locks.
     let mut others = listed_holds(device, lease.1, leases);
-    others.retain(|hold| match seen.iter().position(|seen| seen == hold) {
-        Some(index) => {
-            seen.swap_remove(index);
-            false
-        }
-        None => true,
-    });
+    others.retain(|hold| take_out(&mut listed, hold) && !take_out(&mut seen, hold));
     add(None, &others);
     found.sort_by_key(|holder| std::cmp::Reverse(holder.age_ms));
     Ok(found)
@@ -117,6 +113,12 @@ fn holds_of(pid: i32, file: (u64, u64), leases: &RegionLeases) -> Vec<(usize, u6
         found.extend(text.lines().filter_map(|line| parse_lock(line.strip_prefix("lock:")?, None, leases)));
     }
     found
+}
+
+/// Takes one such item out, and says whether there was any.
+fn take_out<T: PartialEq>(items: &mut Vec<T>, item: &T) -> bool {
+    let index = items.iter().position(|other| other == item);
+    index.map(|index| items.swap_remove(index)).is_some()
 }
 
 /// Leases on a file of this number, and of this device if that can be told, whoever has them.
