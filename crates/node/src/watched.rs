@@ -120,7 +120,7 @@ impl Watched {
         let pinned = unpinned.into_iter().map(|(version, writers)| self.pin(version, &writers));
         pinned.collect::<Vec<_>>().into_iter().collect::<Result<()>>()?;
         // While somebody has the board, other nodes are told all the same.
-        let told = told.and(self.tell_programs(around));
+        let told = told.and_then(|()| self.tell_programs(around));
         self.settle(around).and(told)?;
         self.readers.fill_all_own(&mut self.known, around)?;
         served
@@ -350,9 +350,9 @@ impl Watched {
                     self.unpinned.retain(|(unpinned, _)| *unpinned != version);
                     Ok(())
                 }
-                Event::Complete(version) => {
+                Event::Complete(_) => {
                     points::hit("complete.heard");
-                    self.known.relay.complete(version).map_err(Into::into)
+                    self.tell_programs(around)
                 }
                 Event::Answer { reader, readiness } => self.readers.answer(&mut self.known, reader, readiness, around),
                 // What cannot be had any more, readers learn when they want it.
@@ -402,11 +402,18 @@ impl Watched {
         if self.is_untold { self.tell_programs(around) } else { Ok(()) }
     }
 
-    /// Tells this node's programs of fragments on other nodes, and which version is complete.
-    fn tell_programs(&mut self, around: &mut Surroundings) -> Result<()> {
-        if !self.is_untold {
-            return Ok(self.known.relay.complete(self.known.protocol.announced().version)?);
+    /// Tells this node's programs of fragments on other nodes, and which version is complete. In this order: who is told of a version
+    /// knows its writers, and those of the version before go only when there is a newer one.
+    fn tell_programs(&mut self, around: &Surroundings) -> Result<()> {
+        self.tell_writers()?;
+        if self.is_untold {
+            self.tell_roster(around)?;
         }
+        let is_newer = self.known.relay.complete(self.known.protocol.announced().version)?;
+        if self.is_untold && is_newer { self.tell_roster(around) } else { Ok(()) }
+    }
+
+    fn tell_roster(&mut self, around: &Surroundings) -> Result<()> {
         let others = self.roster.declared().filter(|one| one.writer.node != around.node);
         let remote: Vec<RemoteFragment> = others
             .map(|one| RemoteFragment {
@@ -426,10 +433,8 @@ impl Watched {
             })
             .collect();
         points::hit("roster.heard");
-        self.known.relay.tell(&remote)?;
-        self.is_untold = false;
+        self.is_untold = self.known.relay.tell(&remote)?;
         points::hit("roster.told");
-        self.known.relay.complete(self.known.protocol.announced().version)?;
         Ok(())
     }
 

@@ -227,7 +227,7 @@ impl WriteOptions {
         let number = board.next_number()?;
         let mut leaving = Vec::new();
         for (other, member) in &mut members.list {
-            if !member.is_of(from) || !meets(elements, &member.elements) {
+            if !member.is_of(from) || !member.has_any(elements) {
                 continue;
             }
             let standing = standings.get(other).cloned().unwrap_or_default();
@@ -366,11 +366,6 @@ enum Attempt {
 /// Whether a living writer cannot make room any more for one that writes its elements from a version on.
 fn stays(member: &Member, standing: &Standing, from: Version) -> bool {
     member.attached.from >= from || standing.newest.is_some_and(|newest| newest >= from)
-}
-
-/// Whether they have an element in common. Boxes with steps may lie within each other and have none.
-fn meets(one: &Elements, other: &Elements) -> bool {
-    one.boxes().iter().any(|one| other.boxes().iter().any(|other| one.intersection(other).is_some()))
 }
 
 /// Refuses views that nobody can write.

@@ -66,6 +66,11 @@ impl Member {
         Who { writer: Writer { node, process, serial }, rank }
     }
 
+    /// Whether some of these elements are its own. Boxes with steps may lie within each other and have none in common.
+    pub(crate) fn has_any(&self, elements: &Elements) -> bool {
+        self.elements.boxes().iter().any(|own| elements.boxes().iter().any(|other| own.intersection(other).is_some()))
+    }
+
     fn change_end(&mut self, change: impl FnOnce(&mut Option<Version>, &mut BTreeMap<u32, Version>)) {
         change(&mut self.left_for_good, &mut self.heirs);
         self.left = self.heirs.values().copied().chain(self.left_for_good).min();

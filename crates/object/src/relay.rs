@@ -1,14 +1,14 @@
 //! What the runtime of a node does with an object: it tells the node's programs of fragments on other nodes, and fills
 //! fragments to read with elements that are there.
 
-use crate::board::{Attached, Entry};
+use crate::board::{Attached, Entry, LockedBoard};
 use crate::error::Result;
 use crate::layout;
-use crate::member::{Members, Verdict};
+use crate::member::{Member, Members, Verdict};
 use crate::object::Object;
 use crate::shared::{self, ARENA, COMPLETE, Shared};
 use drepl::{Fragment, IndexSet, View};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::num::NonZeroU64;
 use std::sync::Arc;
 use std::time::Duration;
@@ -175,13 +175,19 @@ impl Relay {
         layout::declaration(fragment, false).name
     }
 
-    /// Tells this node's programs which fragments there are on other nodes: these, and no others.
+    /// Tells this node's programs which fragments there are on other nodes: these, and no others. Those that the newest complete
+    /// version consists of stay until others have their elements of it or a newer one is [complete](Relay::complete): else programs would
+    /// find none. Whether any stays, and this is to be called again.
     ///
     /// # Errors
     /// [`Error::Locked`](crate::Error::Locked) if somebody has the board just now; those of the object's files.
-    pub fn tell(&mut self, remote: &[RemoteFragment]) -> Result<()> {
-        if !remote.is_empty() && self.complete.is_none() {
-            self.complete = Some(self.make_complete()?);
+    pub fn tell(&mut self, remote: &[RemoteFragment]) -> Result<bool> {
+        if self.complete.is_none() {
+            self.members.refresh(&self.shared)?;
+            // What a former runtime said was of versions that are complete.
+            if !remote.is_empty() || self.members.list.values().any(Member::is_remote) {
+                self.complete = Some(self.make_complete()?);
+            }
         }
         let mut board = self.shared.board.lock_within(SOON)?;
         let members = Members::of_locked(&self.shared, &board)?;
@@ -189,20 +195,32 @@ impl Relay {
         let mut known: BTreeMap<(u32, u32), _> = known
             .filter_map(|member| member.attached.remote.as_ref().map(|there| ((there.node, there.number), member)))
             .collect();
-        let mut entries = Vec::new();
+        let (mut entries, mut is_new) = (Vec::new(), false);
         for one in remote {
             let member = known.remove(&(one.remote.node, one.remote.number));
             let number = member.map(|member| member.attached.number);
             if number.is_none() {
                 let number = board.next_number()?;
                 board.add(Entry::Attach(one.attached(number)))?;
+                is_new = true;
                 entries.extend(one.changes(number, None, false));
             } else if let (Some(member), Some(number)) = (member, number) {
                 entries.extend(one.changes(number, member.left_for_good, member.has_died()));
             }
         }
-        entries.extend(known.values().map(|member| Entry::Forget { number: member.attached.number }));
-        let is_new = !entries.is_empty() || !remote.is_empty();
+        let complete = self.complete.as_ref().and_then(|(region, _)| region.newest());
+        let staying = match complete.filter(|_| !known.is_empty()) {
+            Some(complete) => self.needed(&board, remote, complete)?,
+            None => BTreeSet::new(),
+        };
+        let (staying, gone): (Vec<&Member>, Vec<&Member>) =
+            known.into_values().partition(|member| staying.contains(&member.attached.number));
+        entries.extend(gone.iter().map(|member| Entry::Forget { number: member.attached.number }));
+        // Of the versions after it they are no members.
+        let from = complete.map_or(0, |complete| complete.saturating_add(1));
+        let leaving = staying.iter().filter(|member| member.left_for_good.is_none());
+        entries.extend(leaving.map(|member| Entry::Leave { number: member.attached.number, from }));
+        is_new |= !entries.is_empty();
         for entry in entries {
             board.add(entry)?;
         }
@@ -210,7 +228,20 @@ impl Relay {
         if is_new {
             self.shared.bell.ring();
         }
-        Ok(())
+        Ok(!staying.is_empty())
+    }
+
+    /// Fragments of other nodes that are told of no more, and that a complete version consists of: no other has their elements of it.
+    fn needed(&self, board: &LockedBoard<'_>, remote: &[RemoteFragment], complete: Version) -> Result<BTreeSet<u32>> {
+        let members = Members::of_locked(&self.shared, board)?;
+        let told: BTreeSet<(u32, u32)> = remote.iter().map(|one| (one.remote.node, one.remote.number)).collect();
+        let is_told = |there: &Remote| told.contains(&(there.node, there.number));
+        let parts = members.list.values().filter(|member| member.is_in(complete));
+        let parts = parts.filter_map(|member| Some((member, is_told(member.attached.remote.as_ref()?))));
+        let (told, untold): (Vec<_>, Vec<_>) = parts.partition(|(_, is_told)| *is_told);
+        let needed = untold.into_iter().map(|(member, _)| member);
+        let needed = needed.filter(|member| !told.iter().any(|(other, _)| other.has_any(&member.elements)));
+        Ok(needed.map(|member| member.attached.number).collect())
     }
 
     /// Tells the writer of a fragment of this node whether it counts on all nodes.
@@ -251,23 +282,21 @@ impl Relay {
         Ok((region, variable))
     }
 
-    /// Tells this node's programs that a version is complete over all nodes.
+    /// Tells this node's programs that a version is complete over all nodes; whether that is new.
     ///
     /// # Errors
     /// Those of a publish.
-    pub fn complete(&mut self, version: Version) -> Result<()> {
+    pub fn complete(&mut self, version: Version) -> Result<bool> {
         if version <= self.initial() {
-            return Ok(());
+            return Ok(false);
         }
-        let (region, _) = match &mut self.complete {
-            Some(complete) => complete,
-            None => return Ok(()),
-        };
-        if region.newest().is_none_or(|newest| newest < version) {
+        let Some((region, _)) = &mut self.complete else { return Ok(false) };
+        let is_new = region.newest().is_none_or(|newest| newest < version);
+        if is_new {
             region.publish(version).commit()?;
             self.shared.bell.ring();
         }
-        Ok(())
+        Ok(is_new)
     }
 
     /// A region for a fragment that a process of this node reads.

@@ -1,0 +1,100 @@
+//! What the runtime of a node tells its programs takes no complete version away from them.
+
+mod common;
+
+use common::{Dir, watchdog};
+use stillframe_object::relay::{Relay, Remote, RemoteFragment};
+use stillframe_object::{Object, WriteFragment};
+
+fn create(dir: &Dir) -> Object {
+    dir.objects().create("u", "var u [8] int32").create().unwrap()
+}
+
+/// A fragment with one half of the object that a process of another node writes.
+fn remote(node: u32, number: u32, from: u64, half: u32) -> RemoteFragment {
+    RemoteFragment {
+        remote: Remote { node, host: format!("node{node}"), number },
+        process: 1,
+        rank: None,
+        from,
+        left: None,
+        died: false,
+        text: format!("{{ var v [x:4] = u[x+{}] }}", 4 * half),
+        bindings: Default::default(),
+        writers: None,
+    }
+}
+
+fn publish(fragment: &mut WriteFragment, version: u64) {
+    fragment.variable_mut::<i32>("v").unwrap().fill(version as i32);
+    fragment.publish(version).unwrap();
+}
+
+/// An object one half of which is written here and the other elsewhere, by `former`, complete with version 2.
+fn shared(dir: &Dir, former: &RemoteFragment) -> (Object, Relay, WriteFragment) {
+    let object = create(dir);
+    let mut own = object.write("{ var v [x:4] = u[x] }").attach().unwrap();
+    let mut relay = object.relay();
+    assert!(!relay.tell(std::slice::from_ref(former)).unwrap());
+    for version in 1..=2 {
+        publish(&mut own, version);
+        assert!(relay.complete(version).unwrap());
+    }
+    assert_eq!(object.newest().unwrap(), 2);
+    (object, relay, own)
+}
+
+#[test]
+fn a_writer_that_is_told_of_no_more_stays_until_a_version_without_it_is_complete() {
+    let _watchdog = watchdog(60);
+    let dir = Dir::new("stays");
+    let (former, heir) = (remote(1, 0, 1, 1), remote(1, 1, 3, 1));
+    let (object, mut relay, mut own) = shared(&dir, &former);
+    // The home knows by now that version 5 is complete, in which another one has its place.
+    assert!(relay.tell(std::slice::from_ref(&heir)).unwrap());
+    assert_eq!(object.newest().unwrap(), 2);
+    publish(&mut own, 5);
+    assert_eq!(object.newest().unwrap(), 2);
+    assert!(relay.complete(5).unwrap());
+    assert_eq!(object.newest().unwrap(), 5, "{:?}", object.writers());
+    assert!(!relay.tell(&[heir]).unwrap());
+    assert_eq!((object.newest().unwrap(), object.writers().unwrap().len()), (5, 2));
+}
+
+#[test]
+fn what_a_former_runtime_said_is_complete_stays_when_nobody_writes_elsewhere_any_more() {
+    let _watchdog = watchdog(60);
+    let dir = Dir::new("former");
+    let (object, relay, _own) = shared(&dir, &remote(1, 0, 1, 1));
+    drop(relay);
+    let mut relay = object.relay();
+    assert!(relay.tell(&[]).unwrap());
+    assert_eq!(object.newest().unwrap(), 2);
+}
+
+#[test]
+fn writers_of_a_node_whose_runtime_was_started_again_take_the_place_of_their_former_names() {
+    let _watchdog = watchdog(60);
+    let dir = Dir::new("again");
+    let (object, mut relay, mut own) = shared(&dir, &remote(1, 0, 1, 1));
+    // The home knows the node by its new number, and has not heard of its writers yet.
+    assert!(relay.tell(&[]).unwrap());
+    assert_eq!(object.newest().unwrap(), 2);
+    assert!(!relay.tell(&[remote(2, 0, 1, 1)]).unwrap());
+    assert_eq!((object.newest().unwrap(), object.writers().unwrap().len()), (2, 2));
+    publish(&mut own, 3);
+    assert_eq!(object.newest().unwrap(), 2);
+    relay.complete(3).unwrap();
+    assert_eq!(object.newest().unwrap(), 3);
+}
+
+#[test]
+fn a_refused_fragment_goes_at_once() {
+    let _watchdog = watchdog(60);
+    let dir = Dir::new("refused");
+    let former = remote(1, 0, 1, 1);
+    let (object, mut relay, _own) = shared(&dir, &former);
+    assert!(!relay.tell(&[former.clone(), remote(3, 0, 3, 0)]).unwrap());
+    assert!(!relay.tell(&[former]).unwrap());
+    assert_eq!((object.newest().unwrap(), object.writers().unwrap().len()), (2, 2));
+}
