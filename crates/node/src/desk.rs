@@ -160,18 +160,21 @@ impl Desk {
     /// Looks at objects whose bits were set.
     pub(crate) fn look_at(&mut self, bits: &[usize]) {
         for bit in bits {
-            for (name, named) in self.names.get(bit).cloned().unwrap_or_default() {
-                if let Some(id) = named.watched {
-                    self.look(id);
-                }
-                // It is new, or the one before was just found removed.
-                if named.watched.is_none_or(|id| !self.watched.contains_key(&id)) {
-                    match self.watch(&name) {
-                        Ok(id) => self.look(id),
-                        Err(crate::Error::Object(stillframe_object::Error::NoObject { .. })) => self.forget_name(&name),
-                        // What is damaged now hurts no other.
-                        Err(_) => {}
-                    }
+            let known: Vec<ObjectId> =
+                self.names.get(bit).into_iter().flat_map(BTreeMap::values).filter_map(|named| named.watched).collect();
+            known.iter().for_each(|id| self.look(*id));
+            // It is new, or the one before was just found removed, or may be: nobody writes that, and nobody told of its end yet.
+            let has_writers = |id: ObjectId| self.watched.get(&id).is_some_and(Watched::has_writers);
+            let is_new = |named: &Named| !named.watched.is_some_and(has_writers);
+            let names = self.names.get(bit).into_iter().flatten();
+            let new: Vec<String> = names.filter(|(_, named)| is_new(named)).map(|(name, _)| name.clone()).collect();
+            for name in new {
+                match self.watch(&name) {
+                    Ok(id) if known.contains(&id) => {}
+                    Ok(id) => self.look(id),
+                    Err(crate::Error::Object(stillframe_object::Error::NoObject { .. })) => self.forget_name(&name),
+                    // What is damaged now hurts no other.
+                    Err(_) => {}
                 }
             }
         }
@@ -179,8 +182,11 @@ impl Desk {
 
     /// Looks at the objects that processes wrote which have ended.
     pub(crate) fn look_at_ended(&mut self, ended: &[u32]) {
-        let wrote = |one: &&Watched| one.processes().iter().any(|process| ended.contains(process));
-        let of_them: Vec<ObjectId> = self.watched.values().filter(wrote).map(Watched::id).collect();
+        let mut of_them = Vec::new();
+        for (id, one) in &mut self.watched {
+            one.known().note_ends(ended);
+            of_them.extend(one.known().is_of_any(ended).then_some(*id));
+        }
         of_them.into_iter().for_each(|id| self.look(id));
     }
 
@@ -200,9 +206,9 @@ impl Desk {
             self.forget(id);
         }
         let is_well = !matches!(looked, Some(Err(_))) && !self.watched.get(&id).is_some_and(Watched::is_homeless);
-        let processes = self.watched.get(&id).map(Watched::processes).unwrap_or_default();
-        let is_told = |process: u32| self.exits.add(process).unwrap_or(false);
-        match processes.into_iter().all(is_told) && is_well {
+        let exits = &self.exits;
+        let are_told = self.watched.get_mut(&id).is_none_or(|one| one.known().follow_exits(exits));
+        match are_told && is_well {
             true => self.silent.remove(&id),
             false => self.silent.insert(id),
         };

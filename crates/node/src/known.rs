@@ -4,6 +4,7 @@ use crate::error::Result;
 use crate::sending::Origin;
 use std::collections::BTreeMap;
 use stillframe::Snapshot;
+use stillframe_kernel::exits::Exits;
 use stillframe_object::relay::{LocalFragment, Relay};
 use stillframe_object::{Cause, Part, Writer as Named};
 use stillframe_roster::readiness::Share;
@@ -25,6 +26,35 @@ pub(crate) struct Known {
 }
 
 impl Known {
+    /// The processes of this node that write it and live.
+    fn processes(&self) -> impl Iterator<Item = u32> {
+        let living = self.local.values().filter(|fragment| fragment.is_alive && fragment.left.is_none());
+        living.map(|fragment| fragment.who.writer.process)
+    }
+
+    /// Whether a process that lives writes it, of these.
+    pub(crate) fn is_of_any(&self, processes: &[u32]) -> bool {
+        self.processes().any(|process| processes.contains(&process))
+    }
+
+    /// Has the end of its processes waited for; whether all ends will be told.
+    pub(crate) fn follow_exits(&mut self, exits: &Exits) -> bool {
+        let new: Vec<u32> = self.processes().filter(|process| !self.relay.is_watched(*process)).collect();
+        let mut are_told = true;
+        for process in new {
+            match exits.add(process) {
+                Ok(true) => self.relay.note_watched(process),
+                _ => are_told = false,
+            }
+        }
+        are_told
+    }
+
+    /// Processes have ended.
+    pub(crate) fn note_ends(&mut self, ended: &[u32]) {
+        ended.iter().for_each(|process| self.relay.note_end(*process));
+    }
+
     /// Where the elements of writers of this node are; nothing if one of them is not known.
     pub(crate) fn origins(&self, writers: &[Writer]) -> Option<Vec<Origin>> {
         let origin = |writer: &Writer| {

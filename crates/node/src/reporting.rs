@@ -26,7 +26,7 @@ pub enum News {
 impl Reporting {
     /// What an object's home does not know yet, which is to be sent to it now: the whole first, and then what changes.
     pub fn news(&mut self, runtime: &Runtime, object: ObjectId, home: Node) -> Option<News> {
-        let now = (home, runtime.revision(), runtime.serial());
+        let now = (home, runtime.revision(), runtime.due());
         if self.sent == Some(now) {
             return None;
         }

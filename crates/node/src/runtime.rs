@@ -26,6 +26,7 @@ use std::time::{Duration, Instant};
 use stillframe_kernel::exits::Exits;
 use stillframe_kernel::lock::{self, Kind};
 use stillframe_kernel::points;
+use stillframe_kernel::thread::take_no_signals;
 use stillframe_object::runtime::{LOCK, Reply, Request, SOCKET};
 use stillframe_object::{Description, Objects};
 use stillframe_roster::writer::{Node, Version};
@@ -39,9 +40,9 @@ const LOOK: Duration = Duration::from_millis(500);
 /// The same while no home acts: nobody tells that one does again because who keeps the names is back.
 const LOOK_FOR_HOME: Duration = Duration::from_millis(50);
 
-/// Hints that come so soon after others are gathered, for so long.
+/// Hints that come so soon after others are gathered: so long at first, and longer as long as more come.
 const SOON: Duration = Duration::from_micros(50);
-const GATHER: Duration = Duration::from_micros(100);
+const GATHER: [Duration; 2] = [Duration::from_micros(100), Duration::from_millis(1)];
 
 /// Hints that are looked at before others have the desk, and what follows goes to other nodes.
 const TOGETHER: usize = 64;
@@ -251,7 +252,11 @@ impl Inner {
         let inner = inner.clone();
         let named = thread::Builder::new().name(format!("stillframe-{name}"));
         // Without one more thread there is no runtime; whoever starts it sees that at once.
-        named.spawn(move || work(&inner)).unwrap_or_else(|error| panic!("thread {name}: {error}"))
+        let work = move || {
+            take_no_signals();
+            work(&inner);
+        };
+        named.spawn(work).unwrap_or_else(|error| panic!("thread {name}: {error}"))
     }
 
     fn desk(&self) -> MutexGuard<'_, Desk> {
@@ -293,20 +298,26 @@ impl Inner {
     }
 
     fn follow_hints(&self) {
+        // While many publish, and how long: nobody has to be woken, for this thread looks by itself.
+        let mut pause: Option<Duration> = None;
         while !self.has_ended() {
             let begin = Instant::now();
-            let bits = self.objects.hints().take(Duration::MAX);
+            let bits = self.objects.hints().take(if pause.is_some() { Duration::ZERO } else { Duration::MAX });
             let is_soon = begin.elapsed() < SOON;
-            if !bits.is_empty() {
-                points::hit("hint.taken");
-                for some in bits.chunks(TOGETHER) {
-                    self.change(|desk| desk.look_at(some));
-                }
-                if is_soon {
-                    // Who publishes so fast finds this thread awake meanwhile, and has nobody to wake.
-                    thread::sleep(GATHER);
-                }
+            if bits.is_empty() {
+                // It sleeps until it is woken, but looks once more when it has said so.
+                pause = None;
+                continue;
             }
+            points::hit("hint.taken");
+            for some in bits.chunks(TOGETHER) {
+                self.change(|desk| desk.look_at(some));
+            }
+            pause = match pause {
+                Some(pause) => Some(GATHER[1].min(pause * 2)),
+                None => is_soon.then_some(GATHER[0]),
+            };
+            pause.into_iter().for_each(thread::sleep);
         }
     }
 
@@ -337,6 +348,7 @@ impl Inner {
             let inner = self.clone();
             let named = thread::Builder::new().name("stillframe-program".into()).stack_size(256 << 10);
             let spawned = named.spawn(move || {
+                take_no_signals();
                 let ask = |request| inner.ask(client, request);
                 socket::serve(&served, ask, |reply| inner.clients.answer(client, reply));
                 inner.clients.remove(client);

@@ -90,10 +90,14 @@ impl Watched {
         self.is_homeless
     }
 
-    /// The processes of this node that write it and live.
-    pub(crate) fn processes(&self) -> BTreeSet<u32> {
-        let living = self.known.local.values().filter(|fragment| fragment.is_alive && fragment.left.is_none());
-        living.map(|fragment| fragment.who.writer.process).collect()
+    /// Whether the board tells of writers of this node.
+    pub(crate) fn has_writers(&self) -> bool {
+        !self.known.local.is_empty()
+    }
+
+    /// What is known of it, but for the home.
+    pub(crate) fn known(&mut self) -> &mut Known {
+        &mut self.known
     }
 
     /// Looks at the writers of this node, and does what follows.
@@ -217,12 +221,11 @@ impl Watched {
     fn settle_home(&mut self, around: &mut Surroundings) -> Result<()> {
         loop {
             // A home that may have lost its role decides nothing.
-            self.is_homeless = around.cluster.home(self.known.id).is_none();
-            if self.is_homeless {
-                return Ok(());
-            }
-            self.find_home(around)?;
-            let mut is_new = self.report(around);
+            let home = around.cluster.home(self.known.id);
+            self.is_homeless = home.is_none();
+            let Some(home) = home else { return Ok(()) };
+            self.follow_home(home, around)?;
+            let mut is_new = self.report(home.0, around);
             let outgoing = self.home.as_mut().map(Home::outgoing).unwrap_or_default();
             for (node, outgoing) in outgoing {
                 let to_here = node == around.node;
@@ -251,9 +254,16 @@ impl Watched {
         }
     }
 
-    /// Begins or ends to be the home, and follows a new one.
+    /// Follows the home that there is now.
     fn find_home(&mut self, around: &mut Surroundings) -> Result<()> {
-        let Some((node, revision)) = around.cluster.home(self.known.id) else { return Ok(()) };
+        match around.cluster.home(self.known.id) {
+            Some(home) => self.follow_home(home, around),
+            None => Ok(()),
+        }
+    }
+
+    /// Begins or ends to be the home, and follows a new one.
+    fn follow_home(&mut self, (node, revision): (Node, Revision), around: &mut Surroundings) -> Result<()> {
         self.known.protocol.follow(revision);
         if node != around.node {
             if std::mem::take(&mut self.has_missed) {
@@ -277,8 +287,7 @@ impl Watched {
     }
 
     /// Sends a report to the home, if it is another than before; whether it is.
-    fn report(&mut self, around: &mut Surroundings) -> bool {
-        let Some((home, _)) = around.cluster.home(self.known.id) else { return false };
+    fn report(&mut self, home: Node, around: &mut Surroundings) -> bool {
         let Some(news) = self.reporting.news(&self.known.protocol, self.known.id, home) else { return false };
         let layouts = self.new_layouts((home, self.known.protocol.revision()));
         match (&mut self.home, news) {

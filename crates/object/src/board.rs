@@ -217,8 +217,9 @@ impl Board {
         Error::Corrupt { path: self.path(), offset, why: why.into() }
     }
 
-    /// What was added behind a position, which is moved there. A board that is not there yet is empty.
-    pub(crate) fn read(&self, position: &mut Position) -> Result<News> {
+    /// What was added behind a position, which is moved there, and whether nobody was changing the board just before that was read. A
+    /// board that is not there yet is empty.
+    pub(crate) fn read(&self, position: &mut Position) -> Result<(News, bool)> {
         for _ in 0..ATTEMPTS {
             let mut next = position.clone();
             match self.try_read(&mut next) {
@@ -234,10 +235,15 @@ impl Board {
         self.try_read(position)
     }
 
-    fn try_read(&self, position: &mut Position) -> Result<News> {
-        let opened = self.directory.boards.open(&self.file, Access::Read)?;
-        let Some((file, about)) = opened else { return Ok(self.anew(position, None)) };
-        self.read_from(&file, about.identity, position).map(|(news, _)| news)
+    fn try_read(&self, position: &mut Position) -> Result<(News, bool)> {
+        let boards = &self.directory.boards;
+        let Some((file, about)) = boards.open(&self.file, Access::Read)? else {
+            return Ok((self.anew(position, None), true));
+        };
+        // One that is not the board any more says nothing of who changes the one in its place.
+        let is_settled =
+            !lock::is_held(&file, Kind::Read, 0, 1)? && boards.identity(&self.file) == Some(about.identity);
+        self.read_from(&file, about.identity, position).map(|(news, _)| (news, is_settled))
     }
 
     fn anew(&self, position: &mut Position, identity: Option<(u64, u64)>) -> News {
@@ -290,14 +296,6 @@ impl Board {
         }
         position.bytes = header.counts;
         Ok((news, Some(header)))
-    }
-
-    /// Whether somebody is changing the board just now.
-    pub(crate) fn is_locked(&self) -> Result<bool> {
-        match self.directory.boards.open(&self.file, Access::Read)? {
-            Some((file, _)) => Ok(lock::is_held(&file, Kind::Read, 0, 1)?),
-            None => Ok(false),
-        }
     }
 
     /// Makes the board if need be, and keeps others from it, at most for a few milliseconds.

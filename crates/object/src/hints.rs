@@ -6,7 +6,8 @@
 //! | 64 to 67 | whether the runtime sleeps |
 //! | 4096 on | 65 536 bits, of the objects' names by a hash |
 //!
-//! Without a runtime that takes bits they stay set, and to set one that is set costs a look at it.
+//! Without a runtime that takes bits they stay set, and to set one that is set costs a look at it. The runtime sleeps while nothing
+//! happens, and is woken. While much does it looks by itself every millisecond: who publishes wakes nobody, and mostly finds his bit set.
 
 use crate::bell;
 use crate::directory::Directory;
@@ -109,5 +110,67 @@ impl Hints {
         // And here it is looked for after the bits were taken.
         fence(Ordering::SeqCst);
         taken
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::atomic::AtomicBool;
+    use std::time::Instant;
+    use stillframe_kernel::trust::Trust;
+
+    /// A test that hangs ends.
+    const LONG: Duration = Duration::from_secs(60);
+
+    /// Who takes bits goes over from looking by itself to sleeping, and back, while others give some: each is taken.
+    #[test]
+    fn no_hint_is_lost_between_looking_and_sleeping() {
+        const GIVERS: u32 = 3;
+        const ROUNDS: u32 = 3000;
+        let place = tempfile::Builder::new().prefix("stillframe-test-hints-").tempdir_in("/dev/shm").unwrap();
+        let directory = Directory::make(place.path(), 0o700, Trust::Own).unwrap();
+        let hints = Hints::open(&directory).unwrap();
+        let news = [const { AtomicU32::new(0) }; GIVERS as usize];
+        let seen = [const { AtomicU32::new(0) }; GIVERS as usize];
+        let has_ended = AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                let mut sleeps = true;
+                while !has_ended.load(Ordering::SeqCst) {
+                    let bits = hints.take(if sleeps { LONG } else { Duration::ZERO });
+                    for bit in bits.iter().filter(|bit| **bit > 0) {
+                        let giver = bit / 64 - 1;
+                        seen[giver].store(news[giver].load(Ordering::SeqCst), Ordering::SeqCst);
+                    }
+                    sleeps = bits.is_empty();
+                }
+            });
+            let givers: Vec<_> = (0..GIVERS)
+                .map(|giver| {
+                    let (hints, news, seen) = (&hints, &news[giver as usize], &seen[giver as usize]);
+                    scope.spawn(move || {
+                        for round in 1..=ROUNDS {
+                            news.store(round, Ordering::SeqCst);
+                            hints.give((giver as usize + 1) * 64);
+                            let begin = Instant::now();
+                            while seen.load(Ordering::SeqCst) != round {
+                                if begin.elapsed() > LONG {
+                                    return Some((giver, round));
+                                }
+                                std::thread::yield_now();
+                            }
+                            // Now at once, and now when nobody looks any more.
+                            (0..round * (giver + 7) % 97 * 50).for_each(|_| std::hint::spin_loop());
+                        }
+                        None
+                    })
+                })
+                .collect();
+            let lost: Vec<_> = givers.into_iter().filter_map(|giver| giver.join().unwrap()).collect();
+            has_ended.store(true, Ordering::SeqCst);
+            hints.wake();
+            assert!(lost.is_empty(), "giver and round of hints that nobody took: {lost:?}");
+        });
     }
 }

@@ -6,7 +6,7 @@ use crate::shared::{self, COMPLETE, HERE, Shared};
 use drepl::{Fragment, IndexSet};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use stillframe::{Observer, ObserverOptions};
 use stillframe_roster::ledger::Ledger;
 use stillframe_roster::readiness::{Loss, Share};
@@ -30,6 +30,8 @@ pub(crate) struct Member {
     pub(crate) verdict: Option<Verdict>,
     /// Looks at its region; `None` until that is needed, or if the region is gone.
     observer: Option<Observer>,
+    /// When it was found alive last, if somebody waited for the end of its process by then.
+    found_alive: Option<Instant>,
 }
 
 /// Whether a fragment counts on all nodes.
@@ -49,6 +51,10 @@ const TRIES: usize = 500;
 
 /// How long somebody may be changing the board before who looks at writers looks once more.
 const UNSETTLED: Duration = Duration::from_micros(100);
+
+/// How long a writer that was found alive is taken to live, where its process does: one that turns into another program loses its
+/// regions, and does not end.
+const TRUSTED: Duration = Duration::from_millis(500);
 
 /// How far a writer is.
 #[derive(Debug, Clone, Default)]
@@ -102,18 +108,26 @@ impl Member {
         Ok(self.observer.as_ref())
     }
 
-    /// How far it is. One without a region has died.
-    pub(crate) fn standing(&mut self, shared: &Shared, options: &ObserverOptions) -> Result<Standing> {
+    /// How far it is. One without a region has died. Of processes in `watched` somebody says when they end.
+    fn standing(&mut self, shared: &Shared, options: &ObserverOptions, watched: &BTreeSet<u32>) -> Result<Standing> {
         let (is_remote, died) = (self.is_remote(), self.died);
+        let is_told = watched.contains(&self.attached.process);
+        let found = self.found_alive.filter(|found| is_told && found.elapsed() < TRUSTED);
         let Some(observer) = self.observer(shared, options)? else {
             return Ok(Standing { is_alive: is_remote && !died, ..Standing::default() });
         };
         // What a process published before it was seen to be dead is found after that. Of others only their runtime can tell: without
         // this node's, nothing is known.
-        let is_alive = if is_remote { !died } else { observer.producer_alive() };
+        let is_alive = match is_remote {
+            true => !died,
+            // The kernel looks through the locks of all regions to answer.
+            false if found.is_some() => !observer.has_ended(),
+            false => observer.producer_alive(),
+        };
         let versions = observer.versions();
         let newest = versions.last().map(|version| version.version);
         let present = versions.iter().filter(|version| !version.retiring).map(|version| version.version).collect();
+        self.found_alive = if is_told && is_alive { found.or_else(|| Some(Instant::now())) } else { None };
         Ok(Standing { is_alive, newest, present })
     }
 
@@ -144,6 +158,8 @@ pub(crate) struct Members {
     /// How often the board said anything new.
     changes: u64,
     pub(crate) list: BTreeMap<u32, Member>,
+    /// Processes of whose end somebody tells: as long as he says nothing, they live.
+    pub(crate) watched: BTreeSet<u32>,
 }
 
 impl Members {
@@ -153,9 +169,9 @@ impl Members {
         if self.is_settled && self.seen == seen {
             return Ok(false);
         }
-        // Asked between the bell and the board: who changes it from now on rings, and what was changed before is read.
-        let is_settled = !shared.board.is_locked()?;
-        let news = shared.board.read(&mut self.position)?;
+        // Whether it is settled is asked between the bell and the entries: who changes it from then on rings, and what was changed before
+        // is read.
+        let (news, is_settled) = shared.board.read(&mut self.position)?;
         if news.is_anew {
             self.list.clear();
         }
@@ -163,7 +179,8 @@ impl Members {
         self.changes += u64::from(is_new);
         if let Err(error) = self.note(shared, news.entries) {
             // Nobody goes on with half of what the board says.
-            *self = Members { changes: self.changes, ..Members::default() };
+            let watched = std::mem::take(&mut self.watched);
+            *self = Members { changes: self.changes, watched, ..Members::default() };
             return Err(error);
         }
         (self.seen, self.is_settled) = (seen, is_settled);
@@ -204,14 +221,24 @@ impl Members {
                 Entry::Attach(attached) => {
                     let fragment = shared.view(&attached.text, &shared::bindings(&attached.bindings))?.fragment;
                     let elements = shared.space.elements(&fragment).map_err(shared.scattered())?.into();
-                    let (left, died, verdict, observer) = (None, false, None, None);
+                    let (left, died, verdict, observer, found_alive) = (None, false, None, None, None);
                     let (left_for_good, heirs) = (None, BTreeMap::new());
                     let (number, from) = (attached.number, attached.from);
                     for former in &attached.takes {
                         self.change(*former, |member| member.change_end(|_, heirs| _ = heirs.insert(number, from)));
                     }
-                    let member =
-                        Member { attached, fragment, elements, left, left_for_good, heirs, died, verdict, observer };
+                    let member = Member {
+                        attached,
+                        fragment,
+                        elements,
+                        left,
+                        left_for_good,
+                        heirs,
+                        died,
+                        verdict,
+                        observer,
+                        found_alive,
+                    };
                     self.list.insert(number, member);
                 }
                 Entry::Leave { number, from } => self.change(number, |member| {
@@ -279,7 +306,7 @@ impl Members {
         for _ in 0..LOOKS {
             let before = self.newest_numbers(shared, &options)?;
             for (number, member) in &mut self.list {
-                let mut standing = member.standing(shared, &options)?;
+                let mut standing = member.standing(shared, &options, &self.watched)?;
                 // Writers that publish all the while are looked at again, and what each had at any look counts.
                 if let Some(known) = standings.remove(number) {
                     standing.present.extend(known.present);

@@ -12,7 +12,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::num::NonZeroU64;
 use std::sync::Arc;
 use std::time::Duration;
-use stillframe::{DType, Declaration, Kind, LoanBytes, Observer, Region, Rule, Snapshot, VariableId};
+use stillframe::{DType, Declaration, Kind, LoanBytes, Observer, Region, Rule, Snapshot, TrackerKind, VariableId};
 use stillframe_roster::writer::{Elements, Version, Who};
 
 pub use crate::board::Remote;
@@ -155,6 +155,21 @@ impl Relay {
         Ok(local.collect())
     }
 
+    /// Somebody waits for the end of a process, and says when it has [ended](Relay::note_end): until then it lives.
+    pub fn note_watched(&mut self, process: u32) {
+        self.members.watched.insert(process);
+    }
+
+    /// Whether somebody waits for the end of a process.
+    pub fn is_watched(&self, process: u32) -> bool {
+        self.members.watched.contains(&process)
+    }
+
+    /// A process has ended.
+    pub fn note_end(&mut self, process: u32) {
+        self.members.watched.remove(&process);
+    }
+
     /// Holds a version of a fragment of this node; `None` if it is gone.
     ///
     /// # Errors
@@ -276,7 +291,8 @@ impl Relay {
         let options = Region::options().arena(&arena).run(self.shared.description.id).trust(self.shared.site.trust);
         let name = self.shared.region(COMPLETE);
         // One that a former runtime left says what was complete then, and that still is.
-        let mut region = options.threads(1).create(&name)?;
+        // It has one byte, which is always the same: to compare it takes less than to ask what was written.
+        let mut region = options.threads(1).tracker(TrackerKind::FullCopy).create(&name)?;
         let nothing = Declaration::new("complete", DType::Uint(1), Kind::Managed { shape: vec![1] });
         let variable = region.declare(nothing)?;
         Ok((region, variable))

@@ -119,10 +119,14 @@ impl WriteFragment {
     /// Where this node has a runtime: waits until that says that the fragment counts on all nodes.
     pub(crate) fn wait_accepted(&mut self, deadline: Deadline) -> Result<()> {
         let shared = self.shared.clone();
-        while runtime::is_running(&shared.site.directory)? {
+        loop {
             self.members.refresh(&shared)?;
             if self.members.list.get(&self.number).is_some_and(|member| member.verdict.is_some()) {
                 return self.check_accepted();
+            }
+            if !runtime::is_running(&shared.site.directory)? {
+                // Without one it publishes all the same, and a runtime that comes later tells the others.
+                return Ok(());
             }
             let left = deadline.left();
             if left.is_zero() {
@@ -133,8 +137,6 @@ impl WriteFragment {
             shared.check_interrupt()?;
             shared.bell.sleep(self.members.seen(), left.min(waiting::LOOK));
         }
-        // Without one it publishes all the same, and a runtime that comes later tells the others.
-        Ok(())
     }
 
     /// Fills it with zeros.

@@ -415,7 +415,8 @@ impl Home {
             declared: report.declared,
             announced: self.announced.clone(),
             unpinned: unpinned.to_vec(),
-            proposed: self.proposed.as_ref().map(members),
+            // Others have nothing of it to pin.
+            proposed: self.proposed.as_ref().filter(|proposal| proposal.nodes.contains(&node)).map(members),
             refused: self.refused.get(&node).cloned().unwrap_or_default(),
             ended: self.ledger.ended_of(node).map(|(writer, from)| Ended { writer, from }).collect(),
             answers: report.wants.iter().map(|want| (want.number, answer(&want.elements, want.version))).collect(),

@@ -136,7 +136,7 @@ pub struct Decision {
     pub announced: Proposal,
     /// Who does not hold that version any more.
     pub unpinned: Vec<Unpinned>,
-    /// The version that is to be complete next, and the node's members of it: the node is to pin it.
+    /// The version that is to be complete next, and the node's members of it: the node is to pin it. Nothing for a node without members.
     pub proposed: Option<(Proposal, Vec<Writer>)>,
     /// Stages of the node's writers that do not count.
     pub refused: Vec<Refused>,

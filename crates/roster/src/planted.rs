@@ -38,6 +38,8 @@ pub(crate) enum Bug {
     PinAnew,
     /// A runtime lets the versions that it pinned go without saying so.
     SilentYield,
+    /// A runtime that has pinned a version already does not say that it heard of its proposal.
+    SilentPin,
 }
 
 /// The bug that is planted.

@@ -63,6 +63,8 @@ pub struct Runtime {
     initial: Version,
     revision: Revision,
     serial: u64,
+    /// Serial of the newest report that says something for which the home waits.
+    due: u64,
     heard: u64,
     declared: u64,
     writers: BTreeMap<Writer, Told>,
@@ -85,6 +87,7 @@ impl Runtime {
             initial,
             revision: 0,
             serial: 0,
+            due: 0,
             heard: 0,
             declared: 0,
             writers: BTreeMap::new(),
@@ -139,6 +142,18 @@ impl Runtime {
         self.serial
     }
 
+    /// Which of its reports the home has to have. What is newer than that it need not know before the next: that a decision was heard,
+    /// and what follows from that alone.
+    pub fn due(&self) -> u64 {
+        self.due
+    }
+
+    /// There is something that the home has to know.
+    fn tell(&mut self) {
+        self.serial += 1;
+        self.due = self.serial;
+    }
+
     /// Its writers of whose stages a home has accepted some.
     pub fn accepted(&self) -> impl Iterator<Item = Writer> {
         self.writers.values().filter(|told| told.accepted > 0).map(|told| told.record.writer)
@@ -164,7 +179,7 @@ impl Runtime {
             Some(last) if last.from >= from => return Err(Refusal::Order { from, last: last.from }),
             _ => {}
         }
-        self.serial += 1;
+        self.tell();
         self.declared += 1;
         let told = self.writers.entry(who.writer).or_insert_with(|| Told {
             record: Record::new(who.writer, who.rank),
@@ -179,7 +194,7 @@ impl Runtime {
     /// Takes note of a writer that a former runtime of this machine spoke for, and that a home accepted. The node is another one
     /// since then, and so is the writer's name.
     pub fn restore(&mut self, who: Who, stages: Vec<Stage>) {
-        self.serial += 1;
+        self.tell();
         let first = self.declared + 1;
         self.declared += stages.len() as u64;
         let (numbers, accepted) = ((first..=self.declared).collect(), stages.len());
@@ -200,7 +215,7 @@ impl Runtime {
         }
         record.published.newest = Some(version);
         record.published.present.insert(version);
-        self.serial += 1;
+        self.tell();
         Ok(())
     }
 
@@ -209,7 +224,7 @@ impl Runtime {
         if let Some(told) = self.writers.get_mut(&writer)
             && told.record.published.present.remove(&version)
         {
-            self.serial += 1;
+            self.tell();
         }
     }
 
@@ -219,12 +234,12 @@ impl Runtime {
         let before = told.record.stages.clone();
         told.record.die();
         if told.record.stages != before {
-            self.serial += 1;
             self.declared += 1;
             let kept = told.record.stages.len() - 1;
             told.numbers.truncate(kept);
             told.numbers.push(self.declared);
             told.accepted = told.accepted.min(kept);
+            self.tell();
         }
     }
 
@@ -233,15 +248,15 @@ impl Runtime {
         let Some(told) = self.writers.get_mut(&writer) else { return false };
         let is_new = told.end_at(from, self.declared + 1);
         if is_new {
-            self.serial += 1;
             self.declared += 1;
+            self.tell();
         }
         is_new
     }
 
     /// A reader waits for elements of a version.
     pub fn want(&mut self, reader: u64, version: Version, elements: impl Into<Elements>) {
-        self.serial += 1;
+        self.tell();
         self.wanted += 1;
         let number = self.wanted;
         self.wants.insert(reader, (Want { number, version, elements: elements.into() }, None));
@@ -250,7 +265,7 @@ impl Runtime {
     /// A reader does not wait any more.
     pub fn unwant(&mut self, reader: u64) {
         if self.wants.remove(&reader).is_some() {
-            self.serial += 1;
+            self.tell();
         }
     }
 
@@ -258,7 +273,7 @@ impl Runtime {
     pub fn follow(&mut self, revision: Revision) {
         if revision > self.revision {
             (self.revision, self.heard) = (revision, 0);
-            self.serial += 1;
+            self.tell();
         }
     }
 
@@ -266,7 +281,7 @@ impl Runtime {
     pub fn hold(&mut self, version: Version) -> Option<Event> {
         match self.pinning.take_if(|proposal| proposal.version == version) {
             Some(proposal) => {
-                self.serial += 1;
+                self.tell();
                 self.pins.insert(version, proposal);
                 None
             }
@@ -278,7 +293,7 @@ impl Runtime {
     pub fn give_up(&mut self, version: Version) -> Option<Event> {
         let proposal = self.pins.remove(&version)?;
         if !self.planted.has(Bug::SilentYield) {
-            self.serial += 1;
+            self.tell();
             if self.yielded.as_ref().is_none_or(|yielded| yielded.version < version) {
                 self.yielded = Some(proposal);
             }
@@ -303,13 +318,21 @@ impl Runtime {
             self.share_nodes(proposal);
         }
         let mut events = Vec::new();
-        self.accept(&decision, &mut events);
+        // The home says of stages that they are refused until it hears that they are gone.
+        let mut is_due = self.accept(&decision, &mut events);
+        // What was pinned already counts once the home hears that this was heard.
+        let proposed = decision.proposed.as_ref().filter(|(_, writers)| !writers.is_empty());
+        let is_pinned = proposed.is_some_and(|(proposal, _)| self.has_pinned(proposal.version));
+        is_due |= is_pinned && !self.planted.has(Bug::SilentPin);
         self.pin(&decision, &mut events);
         if decision.announced.version > self.announced.version {
             self.announced = decision.announced.clone();
             self.unpinned.clear();
             events.push(Event::Complete(self.announced.version));
-            self.prune();
+            is_due |= self.prune();
+        }
+        if is_due {
+            self.due = self.serial;
         }
         if decision.announced.version == self.announced.version && decision.unpinned != self.unpinned {
             self.unpinned = decision.unpinned;
@@ -336,7 +359,9 @@ impl Runtime {
         }
     }
 
-    fn accept(&mut self, decision: &Decision, events: &mut Vec<Event>) {
+    /// Whether stages are gone.
+    fn accept(&mut self, decision: &Decision, events: &mut Vec<Event>) -> bool {
+        let before = events.len();
         for refused in &decision.refused {
             let Some(told) = self.writers.get_mut(&refused.writer) else { continue };
             let Some(position) = told.numbers.iter().position(|number| *number == refused.number) else { continue };
@@ -357,6 +382,7 @@ impl Runtime {
         for told in self.writers.values_mut() {
             told.accepted = told.numbers.partition_point(|number| *number <= decision.declared);
         }
+        events.len() > before
     }
 
     fn pin(&mut self, decision: &Decision, events: &mut Vec<Event>) {
@@ -383,9 +409,11 @@ impl Runtime {
         }
     }
 
-    /// Forgets stages that were over before the oldest version that is needed, and writers that left before it.
-    fn prune(&mut self) {
+    /// Forgets stages that were over before the oldest version that is needed, and writers that left before it; whether there were any.
+    fn prune(&mut self) -> bool {
         let announced = self.announced.version;
+        let stages = |writers: &BTreeMap<Writer, Told>| writers.values().map(|told| told.numbers.len()).sum::<usize>();
+        let before = stages(&self.writers);
         self.writers.retain(|_, told| {
             let present = &told.record.published.present;
             let oldest = present.first().map_or(announced, |oldest| announced.min(*oldest));
@@ -396,9 +424,10 @@ impl Runtime {
             let is_needed = !present.is_empty() || told.record.stages.len() > 1;
             is_needed || told.record.stages.iter().any(|stage| stage.role != Role::Left || stage.from > oldest)
         });
+        stages(&self.writers) != before
     }
 
-    /// What to tell the home now. It is to be sent when it changed, and again until the home has heard it.
+    /// What to tell the home now. It is to be sent when another one is [due](Self::due), and again until the home has heard it.
     pub fn report(&self) -> Report {
         let mut wants: Vec<Want> = self.wants.values().map(|(want, _)| want.clone()).collect();
         wants.sort_unstable_by_key(|want| want.number);

@@ -104,6 +104,11 @@ fn a_new_home_that_does_not_know_heirs_is_noticed() {
     notice(Bug::Disinherited, Setup { home_changes: 1, may_refuse: false, ..inheriting_later(1) }, "was refused");
 }
 
+#[test]
+fn a_pin_of_which_a_new_home_never_hears_that_it_counts_is_noticed() {
+    notice(Bug::SilentPin, Setup { home_changes: 1, ..two_nodes(1) }, "is never complete");
+}
+
 /// The program said one writer; another one comes, perhaps too late.
 fn late() -> Setup {
     Setup {

@@ -479,7 +479,7 @@ impl World {
     fn change_node(&mut self, node: usize, setup: &Setup, change: impl FnOnce(&mut Runtime) -> Vec<Event>) -> Checked {
         let Some(hashed) = &self.runtimes[node] else { return Ok(()) };
         let mut runtime = (**hashed).clone();
-        let before = runtime.announced().version;
+        let (before, due) = (runtime.announced().version, runtime.due());
         for event in change(&mut runtime) {
             match event {
                 Event::Pin { version, writers } => {
@@ -512,8 +512,11 @@ impl World {
         if runtime.announced().version < before {
             return Err(format!("node {node} is told of version {} after {before}", runtime.announced().version));
         }
+        let is_due = runtime.due() != due;
         self.runtimes[node] = Some(Hashed::new(runtime));
-        self.send_report(node);
+        if is_due {
+            self.send_report(node);
+        }
         Ok(())
     }
 

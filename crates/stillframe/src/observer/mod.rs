@@ -99,6 +99,12 @@ impl Observer {
         self.shared.leases.is_produced().unwrap_or(false)
     }
 
+    /// Whether the producer is known to be gone without asking the kernel: it ended by itself, or its region was removed. One that was
+    /// killed looks as if it lived.
+    pub fn has_ended(&self) -> bool {
+        self.shared.head.ended_ns() != 0 || self.shared.check_there().is_err()
+    }
+
     /// Whether the region's name is still that of the files which are looked at. It is not after the region was removed, or
     /// made anew: the observer can be opened again then.
     pub fn is_current(&self) -> bool {
@@ -238,6 +244,9 @@ impl Observer {
         let mut found = Vec::new();
         for slot in 0..head.slots() {
             let stamp = head.stamp(slot);
+            if !matches!(stamp.state(), Some(State::Live | State::Retiring)) {
+                continue;
+            }
             let descriptor = head.descriptor(slot);
             std::sync::atomic::fence(Ordering::Acquire);
             // A slot that changed meanwhile belongs to no version that is worth listing.

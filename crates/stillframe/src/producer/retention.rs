@@ -10,7 +10,7 @@ pub(crate) fn retire_unwanted(store: &mut Store, peers: Option<&mut Peers>, opti
     match peers {
         None => store.retire_old(options.keep),
         Some(peers) => {
-            store.retire_retiring()?;
+            store.retire_old(usize::MAX)?;
             peers.retire_spares(store, options.keep, options.drift)
         }
     }

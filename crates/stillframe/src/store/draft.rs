@@ -6,7 +6,7 @@ use crate::list;
 use crate::mask::Mask;
 use crate::store::Store;
 use crate::store::planes::{Assignment, Planes};
-use crate::store::version::{Version, expand};
+use crate::store::version::{Asking, Version, expand};
 use crate::variable::Attributes;
 use std::sync::Arc;
 use stillframe_kernel::points;
@@ -255,6 +255,7 @@ impl Draft<'_> {
             table_block: descriptor.table_block,
             schema: descriptor.schema,
             run: descriptor.run,
+            asking: Asking::default(),
         });
         Ok(())
     }

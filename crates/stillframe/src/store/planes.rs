@@ -308,7 +308,9 @@ impl Planes {
             }
         }
         let needed_bytes = runs.iter().map(|(_, pages)| (pages.len() * PAGE_BYTES) as u64).sum();
+        // To take a page in vain keeps nobody else from one.
         if let Some(plane) = runs.first().map(|run| &self.list[run.0])
+            && needed_bytes > PAGE_BYTES as u64
             && !plane.file.may_take(needed_bytes)
         {
             return Err(Error::no_space(plane.file.path(), needed_bytes));

@@ -7,7 +7,7 @@ use crate::store::Store;
 use crate::store::draft::Content;
 use crate::store::planes::Planes;
 use crate::store::tables::Tables;
-use crate::store::version::Version;
+use crate::store::version::{Asking, Version};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use stillframe_kernel::points;
@@ -203,6 +203,7 @@ impl Store {
             table_block: descriptor.table_block,
             schema: descriptor.schema,
             run: descriptor.run,
+            asking: Asking::default(),
         })
     }
 

@@ -3,6 +3,7 @@
 use crate::error::Result;
 use crate::mask::Mask;
 use crate::store::Store;
+use crate::store::version::Asking;
 use std::sync::Arc;
 use stillframe_kernel::points;
 use stillframe_protocol::{self as protocol, Leases, State};
@@ -13,13 +14,18 @@ use stillframe_segment::table::{self, ZERO_PLANE};
 const EIGHT: usize = 8;
 
 impl Store {
-    /// Retires versions until at most `keep` are live, and asks again for those that were held.
+    /// After a publish: retires versions until at most `keep` are live, and asks again for those that were held; for those that have been
+    /// for long only now and then.
     pub(crate) fn retire_old(&mut self, keep: usize) -> Result<()> {
+        self.retire_beyond(keep, Asking::is_due)
+    }
+
+    fn retire_beyond(&mut self, keep: usize, is_due: impl Fn(&mut Asking) -> bool) -> Result<()> {
         let mut live = self.versions.iter().filter(|version| version.state == State::Live).count();
         let mut index = 0;
         while index + 1 < self.versions.len() {
             let is_live = self.versions[index].state == State::Live;
-            if is_live && live <= keep {
+            if is_live && live <= keep || !is_live && !is_due(&mut self.versions[index].asking) {
                 index += 1;
                 continue;
             }
@@ -33,7 +39,7 @@ impl Store {
 
     /// Asks again for the versions that were held.
     pub(crate) fn retire_retiring(&mut self) -> Result<()> {
-        self.retire_old(usize::MAX)
+        self.retire_beyond(usize::MAX, |_| true)
     }
 
     /// Whether an observer holds a version.
@@ -57,6 +63,7 @@ impl Store {
         points::hit("retire.asked");
         if !gone {
             self.versions[index].state = State::Retiring;
+            self.versions[index].asking.note_held();
             return Ok(false);
         }
         let is_rolled_back = self.versions.windows(2).any(|pair| pair[0].number >= pair[1].number);

@@ -18,6 +18,34 @@ pub(crate) struct Version {
     pub(crate) schema: u32,
     /// The run that published it.
     pub(crate) run: u64,
+    pub(crate) asking: Asking,
+}
+
+/// Publishes after which it is asked each time whether somebody still holds a version, and those that are left out at most when
+/// it was held all the while.
+const ASKED_EACH: u32 = 8;
+const LEFT_OUT_MAX: u32 = 15;
+
+/// When it is asked again whether a version is still held that is to go. Who holds one for a thousand publishes costs each of
+/// them a call of the system otherwise.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Asking {
+    in_vain: u32,
+    left_out: u32,
+}
+
+impl Asking {
+    /// It is held.
+    pub(crate) fn note_held(&mut self) {
+        *self = Asking { in_vain: self.in_vain.saturating_add(1), left_out: 0 };
+    }
+
+    /// Whether it is to be asked at this publish.
+    pub(crate) fn is_due(&mut self) -> bool {
+        let leaves_out = (self.in_vain / ASKED_EACH).min(LEFT_OUT_MAX);
+        self.left_out += 1;
+        self.left_out > leaves_out
+    }
 }
 
 /// The plane of each page of a window in a version with this table, which may end before the window.

@@ -210,6 +210,7 @@ impl Leases for ArenaLeases {
             let count = holds.get(&(self.number, slot)).copied().unwrap_or(0);
             if count == 0 {
                 self.shared.lock_slot(file, self.number, slot)?;
+                self.shared.held_slots.fetch_add(usize::from(slot != ATTACHED), SeqCst);
             }
             holds.insert((self.number, slot), count + 1);
             Ok::<_, Error>(())
@@ -231,6 +232,7 @@ impl Leases for ArenaLeases {
                 None => {}
                 Some(0 | 1) => {
                     holds.remove(&key);
+                    self.shared.held_slots.fetch_sub(usize::from(slot != ATTACHED), SeqCst);
                     // An unlock of one's own lock cannot fail in a way that could be mended.
                     let _ = match slot {
                         ATTACHED => lock::unlock(file, arena::ATTACHED_AT + u64::from(self.number), 1),
@@ -244,7 +246,9 @@ impl Leases for ArenaLeases {
 
     fn is_held(&self, slot: usize) -> Result<bool> {
         let file = self.file()?;
-        let is_own = exclusively(&self.shared.holds, |holds| holds.contains_key(&(self.number, slot)));
+        // Who holds shows himself before he looks whether the version is still there, as who retires it does before this.
+        let has_own = self.shared.held_slots.load(SeqCst) > 0;
+        let is_own = has_own && exclusively(&self.shared.holds, |holds| holds.contains_key(&(self.number, slot)));
         let at = arena::slot_at(self.number, slot);
         Ok(is_own || self.shared.is_locked(file, Kind::Write, at, 1)?)
     }

@@ -40,6 +40,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::AtomicUsize;
 use std::sync::{Arc, Mutex, PoisonError};
 use stillframe_kernel::folder::{About, Form};
 use stillframe_kernel::fork::Unforked;
@@ -100,6 +101,8 @@ struct Shared {
     producer: Option<Arc<Unforked>>,
     /// How many snapshots of this opening hold each slot of each region. Locks of one opening merge, so they are counted.
     holds: Mutex<BTreeMap<(u32, usize), u32>>,
+    /// How many slots these are: who publishes need not look there where they are none, as in most processes.
+    held_slots: AtomicUsize,
     /// Regions whose producers have their locks by this opening.
     produced: Mutex<BTreeSet<u32>>,
     changes: Mutex<Changes>,

@@ -11,7 +11,7 @@ use std::fs::File;
 use std::io::ErrorKind;
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use stillframe_kernel::folder::{self, About, Access, Form};
 use stillframe_kernel::fork::Unforked;
@@ -469,6 +469,7 @@ impl Parts {
             further,
             producer,
             holds: Mutex::default(),
+            held_slots: AtomicUsize::new(0),
             produced: Mutex::default(),
             changes: Mutex::default(),
             search: Mutex::new(super::Search::new(&geometry)),
