@@ -192,7 +192,7 @@ impl WriteOptions {
         let refused = Deadline::after(NEWS);
         while self.version.is_none() && !refused.left().is_zero() {
             let seen = shared.bell.seen();
-            let announced = waiting::newest_announced(shared)?;
+            let announced = shared.newest_announced()?;
             if announced > version {
                 return Ok(Some(announced));
             }
@@ -249,7 +249,7 @@ impl WriteOptions {
         // Of several nodes a home says whether what those published who are gone is complete with a newer version than is known here.
         let is_shared = !leaving.is_empty() && runtime::is_expected(&shared.site.directory)?;
         if is_shared && self.version.is_none() {
-            *announced = waiting::newest_announced(shared)?.max(*announced);
+            *announced = shared.newest_announced()?.max(*announced);
             if *announced > version {
                 return Ok(Attempt::Late);
             }

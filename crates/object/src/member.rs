@@ -18,6 +18,8 @@ pub(crate) struct Member {
     pub(crate) attached: Attached,
     pub(crate) fragment: Arc<Fragment>,
     pub(crate) elements: Elements,
+    /// The first version that it writes.
+    pub(crate) from: Version,
     /// The first version that it does not write any more, also because of one that takes its place and may still be refused.
     pub(crate) left: Option<Version>,
     /// The same, as it is for good.
@@ -136,6 +138,11 @@ impl Member {
         matches!(self.verdict, Some(Verdict::Refused(_)))
     }
 
+    /// Whether a process of this node writes it, and no runtime has said whether it counts.
+    fn is_undecided(&self) -> bool {
+        self.verdict.is_none() && !self.is_remote()
+    }
+
     /// Whether it takes part in any version from this one on.
     pub(crate) fn is_of(&self, version: Version) -> bool {
         !self.is_refused() && self.left.is_none_or(|left| left > version)
@@ -143,7 +150,7 @@ impl Member {
 
     /// Whether it takes part in a version, as far as the board tells.
     pub(crate) fn is_in(&self, version: Version) -> bool {
-        self.attached.from <= version && self.is_of(version)
+        self.from <= version && self.is_of(version)
     }
 }
 
@@ -158,6 +165,10 @@ pub(crate) struct Members {
     /// How often the board said anything new.
     changes: u64,
     pub(crate) list: BTreeMap<u32, Member>,
+    /// Looks at what is complete over all nodes, once there is such a region.
+    complete: Option<Observer>,
+    /// What `changes` was when that was looked for last.
+    complete_looked: Option<u64>,
     /// Processes of whose end somebody tells: as long as he says nothing, they live.
     pub(crate) watched: BTreeSet<u32>,
 }
@@ -174,6 +185,7 @@ impl Members {
         let (news, is_settled) = shared.board.read(&mut self.position)?;
         if news.is_anew {
             self.list.clear();
+            (self.complete, self.complete_looked) = (None, None);
         }
         let is_new = news.is_anew || !news.entries.is_empty();
         self.changes += u64::from(is_new);
@@ -231,6 +243,7 @@ impl Members {
                         attached,
                         fragment,
                         elements,
+                        from,
                         left,
                         left_for_good,
                         heirs,
@@ -317,7 +330,40 @@ impl Members {
                 break;
             }
         }
+        self.defer_undecided(shared)?;
         Ok(standings)
+    }
+
+    /// Who is not accepted yet has no part in a version that is complete over all nodes already: if it says so, it will be refused.
+    fn defer_undecided(&mut self, shared: &Shared) -> Result<()> {
+        if !self.list.values().any(Member::is_undecided) {
+            return Ok(());
+        }
+        let announced = self.announced(shared)?;
+        let is_early = |member: &&Member| member.is_undecided() && member.from <= announced;
+        let early: Vec<u32> = self.list.values().filter(is_early).map(|member| member.attached.number).collect();
+        let from = announced.saturating_add(1);
+        for number in early {
+            self.changes += 1;
+            let mut takes = Vec::new();
+            self.change(number, |member| {
+                member.from = from;
+                takes.clone_from(&member.attached.takes);
+            });
+            for former in takes {
+                self.change(former, |member| member.change_end(|_, heirs| _ = heirs.insert(number, from)));
+            }
+        }
+        Ok(())
+    }
+
+    /// The newest version that this node's runtime knows to be complete; the initial one as long as nobody writes on other nodes.
+    fn announced(&mut self, shared: &Shared) -> Result<Version> {
+        if self.complete.is_none() && self.complete_looked != Some(self.changes) {
+            self.complete = shared.observe_complete()?;
+            self.complete_looked = Some(self.changes);
+        }
+        Ok(self.complete.as_ref().and_then(Observer::newest_number).unwrap_or(shared.description.initial))
     }
 
     fn newest_numbers(&mut self, shared: &Shared, options: &ObserverOptions) -> Result<Vec<Option<Version>>> {
@@ -359,12 +405,12 @@ impl Members {
         let mut ledger = Ledger::new(shape, shared.description.initial);
         for member in self.list.values() {
             let attached = &member.attached;
-            if member.is_refused() || member.left.is_some_and(|left| left <= attached.from) {
+            if member.is_refused() || member.left.is_some_and(|left| left <= member.from) {
                 continue;
             }
             let stage = match attached.writers {
-                Some(writers) => Stage::member_of(attached.from, member.elements.clone(), writers),
-                None => Stage::member(attached.from, member.elements.clone()),
+                Some(writers) => Stage::member_of(member.from, member.elements.clone(), writers),
+                None => Stage::member(member.from, member.elements.clone()),
             };
             // Whoever put them on the board had compared them with those that were there.
             let left = member.left.map(Stage::left);

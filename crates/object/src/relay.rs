@@ -207,20 +207,23 @@ impl Relay {
         let mut board = self.shared.board.lock_within(SOON)?;
         let members = Members::of_locked(&self.shared, &board)?;
         let known = members.list.values().filter(|member| member.is_remote());
-        let mut known: BTreeMap<(u32, u32), _> = known
+        let mut known: BTreeMap<(u32, u32), &Member> = known
             .filter_map(|member| member.attached.remote.as_ref().map(|there| ((there.node, there.number), member)))
             .collect();
-        let (mut entries, mut is_new) = (Vec::new(), false);
+        let mut entries = Vec::new();
+        let mut is_new = false;
         for one in remote {
-            let member = known.remove(&(one.remote.node, one.remote.number));
-            let number = member.map(|member| member.attached.number);
-            if number.is_none() {
-                let number = board.next_number()?;
-                board.add(Entry::Attach(one.attached(number)))?;
-                is_new = true;
-                entries.extend(one.changes(number, None, false));
-            } else if let (Some(member), Some(number)) = (member, number) {
-                entries.extend(one.changes(number, member.left_for_good, member.has_died()));
+            match known.remove(&(one.remote.node, one.remote.number)) {
+                Some(member) if !one.goes_on(member) => {
+                    entries.extend(one.changes(member.attached.number, member.left_for_good, member.has_died()));
+                }
+                known => {
+                    let number = board.next_number()?;
+                    board.add(Entry::Attach(one.attached(number)))?;
+                    is_new = true;
+                    entries.extend(one.changes(number, None, false));
+                    entries.extend(known.map(|member| Entry::Forget { number: member.attached.number }));
+                }
             }
         }
         let complete = self.complete.as_ref().and_then(|(region, _)| region.newest());
@@ -231,7 +234,7 @@ impl Relay {
         let (staying, gone): (Vec<&Member>, Vec<&Member>) =
             known.into_values().partition(|member| staying.contains(&member.attached.number));
         entries.extend(gone.iter().map(|member| Entry::Forget { number: member.attached.number }));
-        // Of the versions after it they are no members.
+        // Of the versions after it they are no members, unless they are told of again.
         let from = complete.map_or(0, |complete| complete.saturating_add(1));
         let leaving = staying.iter().filter(|member| member.left_for_good.is_none());
         entries.extend(leaving.map(|member| Entry::Leave { number: member.attached.number, from }));
@@ -345,6 +348,11 @@ impl Relay {
 }
 
 impl RemoteFragment {
+    /// Whether it writes versions in which it has no part as the board tells: it was told of no more for a while.
+    fn goes_on(&self, member: &Member) -> bool {
+        member.left_for_good.is_some_and(|left| self.left.is_none_or(|from| from > left))
+    }
+
     fn attached(&self, number: u32) -> Attached {
         let RemoteFragment { remote, process, rank, from, text, bindings, writers, .. } = self.clone();
         let (remote, takes) = (Some(remote), Vec::new());

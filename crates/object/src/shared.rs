@@ -14,7 +14,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 use stillframe::inspect::State;
 use stillframe::{Arena, ArenaOptions, Observer, ObserverOptions, Trust, inspect};
-use stillframe_roster::writer::Node;
+use stillframe_roster::writer::{Node, Version};
 
 /// The arena with the regions of all fragments.
 pub(crate) const ARENA: &str = "objects";
@@ -224,6 +224,23 @@ impl Shared {
     /// The region of a fragment, within the arena.
     pub(crate) fn region(&self, number: u32) -> String {
         format!("{}/{number}", self.name)
+    }
+
+    /// The newest version that this node's runtime knows to be complete, whether its elements can still be had or not; the initial one
+    /// without a runtime.
+    pub(crate) fn newest_announced(&self) -> Result<Version> {
+        let newest = self.observe_complete()?.and_then(|observer| observer.newest_number());
+        Ok(newest.unwrap_or(self.description.initial))
+    }
+
+    /// Looks at the versions that this node's runtime knows to be complete; `None` if there is no such region.
+    pub(crate) fn observe_complete(&self) -> Result<Option<Observer>> {
+        let opened = self.site.observing().and_then(|options| Ok(options.open(&self.region(COMPLETE))?));
+        match opened {
+            Ok(observer) => Ok(Some(observer)),
+            Err(Error::Region(stillframe::Error::NoRegion { .. } | stillframe::Error::NoArena { .. })) => Ok(None),
+            Err(error) => Err(error),
+        }
     }
 
     /// Removes the region of a fragment; one that is gone is not missed.

@@ -227,7 +227,7 @@ fn valid(members: &Members, elements: &IndexSet, version: Version, numbers: &[u3
         own.iter().any(|one| elements.boxes().iter().any(|other| one.meets(other)))
     };
     for (number, member) in members.list.iter().filter(|(_, member)| meets(member)) {
-        let (from, left) = (member.attached.from, member.left.unwrap_or(Version::MAX));
+        let (from, left) = (member.from, member.left.unwrap_or(Version::MAX));
         if numbers.contains(number) {
             versions = versions.start.max(from)..versions.end.min(left);
         } else if from > version {

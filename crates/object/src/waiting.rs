@@ -2,7 +2,7 @@
 
 use crate::error::{Error, Result};
 use crate::member::{Member, Members, Standing};
-use crate::shared::{COMPLETE, Shared};
+use crate::shared::Shared;
 use drepl::IndexSet;
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
@@ -38,18 +38,6 @@ impl Deadline {
 pub(crate) fn newest_complete(shared: &Shared, ledger: &Ledger) -> Result<Version> {
     let initial = ledger.initial();
     Ok(ledger.newest_whole(initial).map_err(shared.scattered())?.unwrap_or(initial))
-}
-
-/// The newest version that this node's runtime knows to be complete, whether its elements can still be had or not; the initial one
-/// without a runtime.
-pub(crate) fn newest_announced(shared: &Shared) -> Result<Version> {
-    let initial = shared.description.initial;
-    let opened = shared.site.observing().and_then(|options| Ok(options.open(&shared.region(COMPLETE))?));
-    match opened {
-        Ok(observer) => Ok(observer.newest_number().unwrap_or(initial)),
-        Err(Error::Region(stillframe::Error::NoRegion { .. } | stillframe::Error::NoArena { .. })) => Ok(initial),
-        Err(error) => Err(error),
-    }
 }
 
 /// How far each writer is, of a board that is locked, and the newest complete version.
@@ -101,7 +89,7 @@ pub(crate) fn look(shared: &Shared, members: &mut Members, version: Version, wan
     let mut newest = newest_complete(shared, &ledger)?;
     let has_others = || members.list.values().any(Member::is_remote);
     if waiting.iter().any(|share| share.who.is_none()) && has_others() {
-        newest = newest.max(newest_announced(shared)?);
+        newest = newest.max(shared.newest_announced()?);
     }
     let nobodys: Vec<Loss> = waiting
         .iter()

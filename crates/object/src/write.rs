@@ -345,7 +345,7 @@ impl WriteFragment {
         let mut peers: BTreeMap<u32, PeerRegion> = BTreeMap::new();
         for (_, member) in others {
             let number = member.region_number();
-            let (from, until) = (member.attached.from, member.left.filter(|_| !member.is_remote()));
+            let (from, until) = (member.from, member.left.filter(|_| !member.is_remote()));
             let peer = peers.entry(number).or_insert_with(|| PeerRegion { name: shared.region(number), from, until });
             peer.from = peer.from.min(from);
         }

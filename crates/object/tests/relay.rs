@@ -4,6 +4,7 @@ mod common;
 
 use common::{Dir, watchdog};
 use stillframe_object::relay::{Relay, Remote, RemoteFragment};
+use stillframe_object::runtime::LOCK;
 use stillframe_object::{Object, WriteFragment};
 
 fn create(dir: &Dir) -> Object {
@@ -36,6 +37,7 @@ fn shared(dir: &Dir, former: &RemoteFragment) -> (Object, Relay, WriteFragment) 
     let mut own = object.write("{ var v [x:4] = u[x] }").attach().unwrap();
     let mut relay = object.relay();
     assert!(!relay.tell(std::slice::from_ref(former)).unwrap());
+    relay.decide(own.number(), Ok(())).unwrap();
     for version in 1..=2 {
         publish(&mut own, version);
         assert!(relay.complete(version).unwrap());
@@ -86,6 +88,44 @@ fn writers_of_a_node_whose_runtime_was_started_again_take_the_place_of_their_for
     assert_eq!(object.newest().unwrap(), 2);
     relay.complete(3).unwrap();
     assert_eq!(object.newest().unwrap(), 3);
+}
+
+#[test]
+fn a_writer_that_is_told_of_again_is_the_same() {
+    let _watchdog = watchdog(60);
+    let dir = Dir::new("same");
+    let former = remote(1, 0, 1, 1);
+    let (object, mut relay, mut own) = shared(&dir, &former);
+    // A new home may not know of each layout at once.
+    assert!(relay.tell(&[]).unwrap());
+    assert!(!relay.tell(&[former]).unwrap());
+    publish(&mut own, 3);
+    relay.complete(3).unwrap();
+    assert_eq!((object.newest().unwrap(), object.writers().unwrap().len()), (3, 2));
+    assert!(object.writers().unwrap().iter().all(|writer| writer.is_alive));
+}
+
+#[test]
+fn an_heir_that_is_not_accepted_yet_takes_no_complete_version_away() {
+    let _watchdog = watchdog(60);
+    let dir = Dir::new("early");
+    let mut former = remote(1, 0, 1, 1);
+    let (object, mut relay, mut own) = shared(&dir, &former);
+    // As on a node whose runtime is started again just now.
+    std::fs::write(dir.path().join(".objects").join(LOCK), "").unwrap();
+    former.left = Some(3);
+    relay.tell(std::slice::from_ref(&former)).unwrap();
+    let heir = object.write("{ var v [x:4] = u[x+4] }").zeros().attach().unwrap();
+    assert_eq!(heir.version(), 2);
+    // Another one on that node was there before it, and has published since.
+    relay.tell(&[former, remote(1, 1, 3, 1)]).unwrap();
+    (3..=5).for_each(|version| publish(&mut own, version));
+    relay.complete(5).unwrap();
+    assert_eq!(object.newest().unwrap(), 5, "{:?}", object.writers());
+    publish(&mut own, 6);
+    assert_eq!(object.newest().unwrap(), 5, "who writes knows it, too");
+    relay.decide(heir.number(), Err("version 5 is complete".into())).unwrap();
+    assert_eq!(object.newest().unwrap(), 5);
 }
 
 #[test]

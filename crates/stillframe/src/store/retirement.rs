@@ -20,12 +20,12 @@ impl Store {
         self.retire_beyond(keep, Asking::is_due)
     }
 
-    fn retire_beyond(&mut self, keep: usize, is_due: impl Fn(&mut Asking) -> bool) -> Result<()> {
+    fn retire_beyond(&mut self, keep: usize, is_due: impl Fn(&Asking) -> bool) -> Result<()> {
         let mut live = self.versions.iter().filter(|version| version.state == State::Live).count();
         let mut index = 0;
         while index + 1 < self.versions.len() {
             let is_live = self.versions[index].state == State::Live;
-            if is_live && live <= keep || !is_live && !is_due(&mut self.versions[index].asking) {
+            if is_live && live <= keep || !is_live && !is_due(&self.versions[index].asking) {
                 index += 1;
                 continue;
             }

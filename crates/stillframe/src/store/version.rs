@@ -1,5 +1,6 @@
 //! Versions as their producer knows them, and their window tables.
 
+use crate::clock;
 use crate::store::tables::Tables;
 use std::sync::Arc;
 use stillframe_protocol::{Leased, State};
@@ -21,30 +22,26 @@ pub(crate) struct Version {
     pub(crate) asking: Asking,
 }
 
-/// Publishes after which it is asked each time whether somebody still holds a version, and those that are left out at most when
-/// it was held all the while.
+/// So often it is asked at each publish whether somebody still holds a version that is to go, and then once in a millisecond: who
+/// holds one for a thousand publishes costs each of them a call of the system otherwise.
 const ASKED_EACH: u32 = 8;
-const LEFT_OUT_MAX: u32 = 15;
 
-/// When it is asked again whether a version is still held that is to go. Who holds one for a thousand publishes costs each of
-/// them a call of the system otherwise.
+/// When that was asked.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Asking {
     in_vain: u32,
-    left_out: u32,
+    last_ms: u64,
 }
 
 impl Asking {
     /// It is held.
     pub(crate) fn note_held(&mut self) {
-        *self = Asking { in_vain: self.in_vain.saturating_add(1), left_out: 0 };
+        *self = Asking { in_vain: self.in_vain.saturating_add(1), last_ms: clock::monotonic_ms() };
     }
 
     /// Whether it is to be asked at this publish.
-    pub(crate) fn is_due(&mut self) -> bool {
-        let leaves_out = (self.in_vain / ASKED_EACH).min(LEFT_OUT_MAX);
-        self.left_out += 1;
-        self.left_out > leaves_out
+    pub(crate) fn is_due(&self) -> bool {
+        self.in_vain < ASKED_EACH || self.last_ms != clock::monotonic_ms()
     }
 }
 
