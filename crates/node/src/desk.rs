@@ -129,7 +129,7 @@ impl Desk {
             replies: &mut todo.replies,
         };
         let done = watched.get_mut(&id).map(|one| work(one, &mut around));
-        if watched.get(&id).is_some_and(Watched::is_homeless) {
+        if watched.get(&id).is_some_and(Watched::is_waiting) {
             self.silent.insert(id);
         }
         if let Some(Err(error)) = &done {
@@ -190,9 +190,9 @@ impl Desk {
         of_them.into_iter().for_each(|id| self.look(id));
     }
 
-    /// Whether some object has no home that acts.
-    pub(crate) fn has_homeless(&self) -> bool {
-        self.silent.iter().any(|id| self.watched.get(id).is_some_and(Watched::is_homeless))
+    /// Whether some object has to be looked at again soon.
+    pub(crate) fn has_waiting(&self) -> bool {
+        self.silent.iter().any(|id| self.watched.get(id).is_some_and(Watched::is_waiting))
     }
 
     /// Looks at objects of whose writers nobody tells when they end.
@@ -205,7 +205,7 @@ impl Desk {
         if let Some(Err(crate::Error::Object(stillframe_object::Error::Removed { .. }))) = looked {
             self.forget(id);
         }
-        let is_well = !matches!(looked, Some(Err(_))) && !self.watched.get(&id).is_some_and(Watched::is_homeless);
+        let is_well = !matches!(looked, Some(Err(_))) && !self.watched.get(&id).is_some_and(Watched::is_waiting);
         let exits = &self.exits;
         let are_told = self.watched.get_mut(&id).is_none_or(|one| one.known().follow_exits(exits));
         match are_told && is_well {

@@ -329,7 +329,7 @@ impl Inner {
                 true => desk.look_at_silent(),
                 false => desk.look_at_ended(&ended),
             });
-            longest = if self.desk().has_homeless() { LOOK_FOR_HOME } else { LOOK };
+            longest = if self.desk().has_waiting() { LOOK_FOR_HOME } else { LOOK };
         }
     }
 

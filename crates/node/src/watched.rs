@@ -85,9 +85,9 @@ impl Watched {
         self.known.relay.name()
     }
 
-    /// Whether it has to be looked at again, for there was no home to tell what is new.
-    pub(crate) fn is_homeless(&self) -> bool {
-        self.is_homeless
+    /// Whether it has to be looked at again, for there was no home to tell what is new, or it could not be told.
+    pub(crate) fn is_waiting(&self) -> bool {
+        self.is_homeless || self.known.relay.has_unsealed()
     }
 
     /// Whether the board tells of writers of this node.

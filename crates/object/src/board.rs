@@ -127,6 +127,14 @@ pub enum Entry {
         /// Why.
         why: String,
     },
+    /// The writer of a fragment of this node is gone, as this node's runtime saw when a version was the newest complete one. What it
+    /// published above that is complete only where the runtime says so: somebody of another node may take its place.
+    Seal {
+        /// Which.
+        number: u32,
+        /// The version.
+        complete: u64,
+    },
 }
 
 impl Entry {
@@ -137,7 +145,8 @@ impl Entry {
             | Entry::Forget { number }
             | Entry::Die { number }
             | Entry::Accept { number }
-            | Entry::Refuse { number, .. } => *number,
+            | Entry::Refuse { number, .. }
+            | Entry::Seal { number, .. } => *number,
         }
     }
 }

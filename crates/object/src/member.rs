@@ -5,6 +5,7 @@ use crate::error::{Error, Part, Result, Writer as Named};
 use crate::shared::{self, COMPLETE, HERE, Shared};
 use drepl::{Fragment, IndexSet};
 use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Range;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use stillframe::{Observer, ObserverOptions};
@@ -30,6 +31,8 @@ pub(crate) struct Member {
     died: bool,
     /// What the runtime says of one of this node.
     pub(crate) verdict: Option<Verdict>,
+    /// The newest complete version when this node's runtime saw that its writer was gone.
+    pub(crate) sealed: Option<Version>,
     /// Looks at its region; `None` until that is needed, or if the region is gone.
     observer: Option<Observer>,
     /// When it was found alive last, if somebody waited for the end of its process by then.
@@ -169,6 +172,8 @@ pub(crate) struct Members {
     complete: Option<Observer>,
     /// What `changes` was when that was looked for last.
     complete_looked: Option<u64>,
+    /// The newest version of those when writers were looked at last, if it matters.
+    announced: Option<Version>,
     /// Processes of whose end somebody tells: as long as he says nothing, they live.
     pub(crate) watched: BTreeSet<u32>,
 }
@@ -185,7 +190,7 @@ impl Members {
         let (news, is_settled) = shared.board.read(&mut self.position)?;
         if news.is_anew {
             self.list.clear();
-            (self.complete, self.complete_looked) = (None, None);
+            (self.complete, self.complete_looked, self.announced) = (None, None, None);
         }
         let is_new = news.is_anew || !news.entries.is_empty();
         self.changes += u64::from(is_new);
@@ -249,6 +254,7 @@ impl Members {
                         heirs,
                         died,
                         verdict,
+                        sealed: None,
                         observer,
                         found_alive,
                     };
@@ -263,6 +269,7 @@ impl Members {
                 }
                 Entry::Die { number } => self.change(number, |member| member.died = true),
                 Entry::Accept { number } => self.change(number, |member| member.verdict = Some(Verdict::Accepted)),
+                Entry::Seal { number, complete } => self.change(number, |member| member.sealed = Some(complete)),
                 Entry::Refuse { number, why } => {
                     self.end_heir(number);
                     self.change(number, |member| member.verdict = Some(Verdict::Refused(why)));
@@ -330,16 +337,16 @@ impl Members {
                 break;
             }
         }
-        self.defer_undecided(shared)?;
+        if self.list.values().any(|member| member.is_undecided() || member.sealed.is_some()) {
+            let announced = self.announced(shared)?;
+            self.announced = Some(announced);
+            self.defer_undecided(announced);
+        }
         Ok(standings)
     }
 
     /// Who is not accepted yet has no part in a version that is complete over all nodes already: if it says so, it will be refused.
-    fn defer_undecided(&mut self, shared: &Shared) -> Result<()> {
-        if !self.list.values().any(Member::is_undecided) {
-            return Ok(());
-        }
-        let announced = self.announced(shared)?;
+    fn defer_undecided(&mut self, announced: Version) {
         let is_early = |member: &&Member| member.is_undecided() && member.from <= announced;
         let early: Vec<u32> = self.list.values().filter(is_early).map(|member| member.attached.number).collect();
         let from = announced.saturating_add(1);
@@ -354,11 +361,18 @@ impl Members {
                 self.change(former, |member| member.change_end(|_, heirs| _ = heirs.insert(number, from)));
             }
         }
-        Ok(())
+    }
+
+    /// Versions of a writer that is gone that are not complete yet, whoever has them: those that it published after the newest one of
+    /// which that is known.
+    pub(crate) fn unsure(&self, member: &Member, standing: &Standing) -> Option<Range<Version>> {
+        let sure = member.sealed?.max(self.announced.unwrap_or_default());
+        let newest = standing.newest.filter(|newest| *newest > sure)?;
+        Some(sure.saturating_add(1)..newest.saturating_add(1))
     }
 
     /// The newest version that this node's runtime knows to be complete; the initial one as long as nobody writes on other nodes.
-    fn announced(&mut self, shared: &Shared) -> Result<Version> {
+    pub(crate) fn announced(&mut self, shared: &Shared) -> Result<Version> {
         if self.complete.is_none() && self.complete_looked != Some(self.changes) {
             self.complete = shared.observe_complete()?;
             self.complete_looked = Some(self.changes);
@@ -416,10 +430,17 @@ impl Members {
             let left = member.left.map(Stage::left);
             ledger.restore(member.who(), std::iter::once(stage).chain(left).collect());
             let standing = standings.get(&attached.number).cloned().unwrap_or_default();
-            let is_alive = standing.is_alive;
-            ledger.note(member.who().writer, Published { newest: standing.newest, present: standing.present });
+            let (is_alive, unsure) = (standing.is_alive, self.unsure(member, &standing));
+            let mut published = Published { newest: standing.newest, present: standing.present };
+            ledger.note(member.who().writer, published.clone());
             if !is_alive {
                 ledger.die(member.who().writer);
+            }
+            if let Some(unsure) = unsure {
+                // They are waited for.
+                published.newest = unsure.start.checked_sub(1);
+                published.present.retain(|version| *version < unsure.start);
+                ledger.note(member.who().writer, published);
             }
         }
         Ok(ledger)

@@ -2,11 +2,12 @@
 //! fragments to read with elements that are there.
 
 use crate::board::{Attached, Entry, LockedBoard};
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::layout;
-use crate::member::{Member, Members, Verdict};
+use crate::member::{Member, Members, Standing, Verdict};
 use crate::object::Object;
 use crate::shared::{self, ARENA, COMPLETE, Shared};
+use crate::waiting;
 use drepl::{Fragment, IndexSet, View};
 use std::collections::{BTreeMap, BTreeSet};
 use std::num::NonZeroU64;
@@ -80,13 +81,20 @@ pub struct Relay {
     /// Where complete versions are published, once fragments of other nodes are known.
     complete: Option<(Region, VariableId)>,
     readers: u32,
+    has_unsealed: bool,
 }
 
 impl Relay {
     /// Of an object. What a former runtime said of other nodes counts until this one says something else: without it writers
     /// would let versions go that others still need.
     pub fn new(object: &Object) -> Relay {
-        Relay { shared: object.shared().clone(), members: Members::default(), complete: None, readers: 0 }
+        Relay {
+            shared: object.shared().clone(),
+            members: Members::default(),
+            complete: None,
+            readers: 0,
+            has_unsealed: false,
+        }
     }
 
     /// The object's name.
@@ -132,11 +140,17 @@ impl Relay {
     /// # Errors
     /// Those of the object's files.
     pub fn look(&mut self) -> Result<Vec<LocalFragment>> {
-        let standings = self.members.look(&self.shared)?;
+        let mut standings = self.members.look(&self.shared)?;
+        self.has_unsealed = !self.unsealed(&standings).is_empty();
+        if self.has_unsealed {
+            self.has_unsealed = !self.seal()?;
+            standings = self.members.look(&self.shared)?;
+        }
         let own = self.members.list.iter().filter(|(_, member)| !member.is_remote());
         let local = own.map(|(number, member)| {
             let standing = standings.get(number).cloned().unwrap_or_default();
             let Attached { from, text, bindings, writers, .. } = member.attached.clone();
+            let is_told = is_sealed(member, &standing);
             LocalFragment {
                 who: member.who(),
                 elements: member.elements.clone(),
@@ -145,14 +159,55 @@ impl Relay {
                 bindings,
                 writers,
                 from,
-                left: member.left_for_good,
-                is_alive: standing.is_alive,
+                left: member.left_for_good.filter(|_| is_told),
+                is_alive: standing.is_alive || !is_told,
                 newest: standing.newest,
                 present: standing.present.into_iter().collect(),
                 is_accepted: member.verdict.as_ref().map(|verdict| *verdict == Verdict::Accepted),
             }
         });
         Ok(local.collect())
+    }
+
+    /// Whether somebody is gone of whom [`look`](Relay::look) says nothing yet, for the board could not be had.
+    pub fn has_unsealed(&self) -> bool {
+        self.has_unsealed
+    }
+
+    /// Fragments of this node whose writers are gone, of which the board does not say yet what is complete of what they published.
+    fn unsealed(&self, standings: &BTreeMap<u32, Standing>) -> Vec<u32> {
+        let gone = |(number, member): (&u32, &Member)| {
+            let standing = standings.get(number)?;
+            let has_gone = member.left_for_good.is_some() || !standing.is_alive;
+            (!member.is_remote() && has_gone && !is_sealed(member, standing)).then_some(*number)
+        };
+        self.members.list.iter().filter_map(gone).collect()
+    }
+
+    /// Says on the board which versions were complete when the runtime saw that writers of this node were gone, before any other node
+    /// hears that: whoever takes their places there takes no version from those that this node's programs have seen to be complete.
+    /// Whether the board could be had.
+    fn seal(&mut self) -> Result<bool> {
+        let mut board = match self.shared.board.lock_within(SOON) {
+            Err(Error::Locked { .. }) => return Ok(false),
+            board => board?,
+        };
+        // From the bell on nobody lets go of anything before he knows what is sealed, and what was published until then shows now.
+        self.shared.bell.ring();
+        self.members.refresh(&self.shared)?;
+        let (standings, complete) = waiting::survey(&self.shared, &mut self.members)?;
+        let unsealed = self.unsealed(&standings);
+        let is_ahead = |number: &u32| standings.get(number).is_some_and(|standing| standing.newest > Some(complete));
+        if self.complete.is_none() && unsealed.iter().any(is_ahead) {
+            // Where those versions are said to be complete.
+            self.complete = Some(self.make_complete()?);
+        }
+        for number in unsealed {
+            board.add(Entry::Seal { number, complete })?;
+        }
+        drop(board);
+        self.shared.bell.ring();
+        Ok(true)
     }
 
     /// Somebody waits for the end of a process, and says when it has [ended](Relay::note_end): until then it lives.
@@ -345,6 +400,11 @@ impl Relay {
             return Ok(Receiver { shared, region, variable, fragment: view.fragment, elements, observer });
         }
     }
+}
+
+/// Whether the board says what is complete of what a writer published, or there is nothing.
+fn is_sealed(member: &Member, standing: &Standing) -> bool {
+    member.sealed.is_some() || standing.newest.is_none()
 }
 
 impl RemoteFragment {

@@ -138,3 +138,42 @@ fn a_refused_fragment_goes_at_once() {
     assert!(!relay.tell(&[former]).unwrap());
     assert_eq!((object.newest().unwrap(), object.writers().unwrap().len()), (2, 2));
 }
+
+#[test]
+fn what_a_dead_writer_was_ahead_with_is_complete_only_when_the_runtime_says_so() {
+    let _watchdog = watchdog(60);
+    let dir = Dir::new("sealed");
+    let object = create(&dir);
+    let (mut own, mut relay) = (object.write("{ var v [x:4] = u[x] }").attach().unwrap(), object.relay());
+    let mut dying = object.write("{ var v [x:4] = u[x+4] }").attach().unwrap();
+    // Somebody of another node reads it, or will write it.
+    let mut gone = remote(1, 0, 1, 1);
+    (gone.left, gone.died) = (Some(1), true);
+    relay.tell(&[gone]).unwrap();
+    for number in [own.number(), dying.number()] {
+        relay.decide(number, Ok(())).unwrap();
+    }
+    for version in 1..=2 {
+        publish(&mut own, version);
+        publish(&mut dying, version);
+        relay.complete(version).unwrap();
+    }
+    (3..=5).for_each(|version| publish(&mut dying, version));
+    publish(&mut own, 3);
+    assert_eq!(object.newest().unwrap(), 3, "both live");
+    drop(dying);
+    let fragments = relay.look().unwrap();
+    assert!(fragments.iter().any(|one| one.left == Some(6) && one.present == [2, 3, 4, 5]), "{fragments:?}");
+    assert_eq!(object.newest().unwrap(), 3, "which was complete before it went");
+    publish(&mut own, 4);
+    publish(&mut own, 5);
+    // Somebody of another node may have its place from version 4 on.
+    assert_eq!(object.newest().unwrap(), 3, "{:?}", object.writers());
+    relay.complete(3).unwrap();
+    publish(&mut own, 6);
+    assert_eq!(object.newest().unwrap(), 3, "{:?}", object.writers());
+    relay.complete(5).unwrap();
+    assert_eq!(object.newest().unwrap(), 5, "{:?}", object.writers());
+    publish(&mut own, 7);
+    assert_eq!(object.versions().unwrap().last(), Some(&5), "{:?}", object.writers());
+}

@@ -38,6 +38,8 @@ struct Entering<'a> {
     is_accepted: bool,
     /// Whether its writer is gone.
     has_ended: bool,
+    /// A version that is whole and may be proposed next.
+    whole: Option<Version>,
 }
 
 /// What follows for others if it is.
@@ -154,8 +156,20 @@ impl Ledger {
     ///
     /// See [`Refusal`]. Then nothing has changed.
     pub fn declare(&mut self, who: Who, stage: Stage, until: Option<Version>) -> Result<(), Refusal> {
+        self.declare_beside(who, stage, until, None)
+    }
+
+    /// The same beside a version that is `whole` and may be proposed next: writers that are gone keep their elements of it, for their node
+    /// may have shown that it is complete.
+    pub(crate) fn declare_beside(
+        &mut self,
+        who: Who,
+        stage: Stage,
+        until: Option<Version>,
+        whole: Option<Version>,
+    ) -> Result<(), Refusal> {
         self.check_late(&stage, until)?;
-        self.enter(Entering { who, stage: &stage, is_accepted: false, has_ended: false })
+        self.enter(Entering { who, stage: &stage, is_accepted: false, has_ended: false, whole })
     }
 
     /// Takes note of a stage that was declared before, where what was declared is put together again: it is not late, and whom it
@@ -165,7 +179,7 @@ impl Ledger {
     ///
     /// See [`Refusal`]. Then nothing has changed.
     pub fn accept(&mut self, who: Who, stage: Stage, has_ended: bool) -> Result<(), Refusal> {
-        self.enter(Entering { who, stage: &stage, is_accepted: true, has_ended })
+        self.enter(Entering { who, stage: &stage, is_accepted: true, has_ended, whole: None })
     }
 
     fn enter(&mut self, entering: Entering<'_>) -> Result<(), Refusal> {
@@ -276,7 +290,7 @@ impl Ledger {
 
     /// Looks whether a new stage, the last of its writer, has elements in common with stages of another writer.
     fn compare(&self, other: &Record, entering: Entering<'_>, met: &mut Met) -> Result<(), Refusal> {
-        let Entering { who, stage, is_accepted, has_ended } = entering;
+        let Entering { who, stage, is_accepted, has_ended, whole } = entering;
         let Role::Member { elements, .. } = &stage.role else { return Ok(()) };
         for theirs in &other.stages {
             let Role::Member { elements: their_elements, .. } = &theirs.role else { continue };
@@ -291,9 +305,9 @@ impl Ledger {
             // Two of one version both of which were accepted: one took the place of the other, of which nothing was left.
             if other.has_ended() && (!is_accepted || theirs.from == stage.from) {
                 // What a version that may be complete consists of stays.
-                let fixed = self.settled.keys().next_back().filter(|settled| **settled >= stage.from);
+                let fixed = self.settled.keys().next_back().copied().max(whole).filter(|fixed| *fixed >= stage.from);
                 if let Some(settled) = fixed.filter(|_| !is_accepted && !self.planted.has(Bug::Robbed)) {
-                    return Err(Refusal::Late { from: stage.from, settled: *settled });
+                    return Err(Refusal::Late { from: stage.from, settled });
                 }
                 met.ended.push(other.writer);
                 continue;

@@ -24,9 +24,11 @@ impl Home {
         for gone in own.filter(|writer| !told.contains_key(writer)).collect::<Vec<_>>() {
             self.ledger.forget(gone);
         }
+        // What this report makes whole its own node has weighed against what it declares.
+        let whole = self.whole_before(&report.writers);
         for told in self.in_order(&report.writers) {
             let told = &*self.as_ended(told);
-            self.merge_stages(told, only_accepted);
+            self.merge_stages(told, only_accepted, whole);
             // What it published belongs to all of its stages: without those still to come it would be of older fragments.
             if !only_accepted {
                 self.ledger.note(told.record.writer, self.published(told));
@@ -50,6 +52,17 @@ impl Home {
             order.sort_by_key(|told| (!ends(told), told.record.stages.first().map(|stage| stage.from)));
         }
         order
+    }
+
+    /// The version that may be proposed next, if these writers declare anything new.
+    fn whole_before(&self, writers: &[Told]) -> Option<Version> {
+        let is_known =
+            |told: &Told| self.ledger.record(told.record.writer).is_some_and(|own| own.stages == told.record.stages);
+        if writers.iter().all(is_known) {
+            return None;
+        }
+        // Where fragments lie too scattered to be told apart nothing is whole.
+        self.newest_to_propose().unwrap_or_default()
     }
 
     /// What a runtime tells of a writer, as it will when it knows that another has its place.
@@ -76,7 +89,7 @@ impl Home {
         touched
     }
 
-    fn merge_stages(&mut self, told: &Told, only_accepted: bool) {
+    fn merge_stages(&mut self, told: &Told, only_accepted: bool, whole: Option<Version>) {
         let writer = told.record.writer;
         let is_known = |ledger: &Ledger, stage| ledger.record(writer).is_some_and(|own| own.stages.contains(stage));
         let own = self.ledger.record(writer).into_iter().flat_map(|own| &own.stages);
@@ -84,7 +97,7 @@ impl Home {
             own.filter(|stage| !told.record.stages.contains(stage)).map(|stage| stage.from).collect();
         over.into_iter().for_each(|from| self.ledger.withdraw(writer, from));
         for (position, (stage, number)) in told.record.stages.iter().zip(&told.numbers).enumerate() {
-            let refused = self.refused.entry(writer.node).or_default();
+            let refused = self.refused.get(&writer.node).map_or(&[][..], Vec::as_slice);
             let is_refused = refused.iter().any(|one| one.writer == writer && one.number == *number);
             let is_accepted = position < told.accepted;
             // That it died nobody has to accept.
@@ -99,9 +112,10 @@ impl Home {
             let next = told.record.stages.get(position + 1).map(|next| next.from);
             let declared = match is_accepted {
                 true => self.ledger.accept(who, stage, told.record.has_ended()),
-                false => self.ledger.declare(who, stage, next),
+                false => self.ledger.declare_beside(who, stage, next, whole),
             };
             if let Err(refusal) = declared {
+                let refused = self.refused.entry(writer.node).or_default();
                 refused.push(Refused { writer, number: *number, refusal });
             }
         }

@@ -133,6 +133,28 @@ fn an_heir_of_a_lost_nodes_writer_goes_on_too() {
 }
 
 #[test]
+fn a_version_that_is_whole_and_not_proposed_yet_is_not_taken_from_the_dead_one() {
+    let mut home = home(1, 0..2);
+    let (mut here, mut there) = (node(0, 1), node(1, 1));
+    let (dying, other) = (who(0, 5), who(0, 6));
+    here.declare(dying, Stage::member(1, range(0, 4))).unwrap();
+    here.declare(other, Stage::member(1, range(4, WHOLE))).unwrap();
+    exchange(&mut home, &mut [&mut here, &mut there]);
+    // The node has not pinned version 1 by the time when version 2 is whole.
+    for version in 1..=2 {
+        [dying, other].into_iter().for_each(|writer| publish(&mut here, writer, [version]));
+        home.receive(here.report());
+    }
+    here.die(dying.writer);
+    home.receive(here.report());
+    there.declare(who(1, 1), Stage::member(2, range(0, 4))).unwrap();
+    home.receive(there.report());
+    let events = exchange(&mut home, &mut [&mut here, &mut there]);
+    assert!(matches!(refusals(&events)[..], [Refusal::Late { from: 2, settled: 2 }]), "{events:?}");
+    assert_eq!(home.announced().version, 2);
+}
+
+#[test]
 fn a_version_that_is_proposed_is_not_taken_from_the_dead_one() {
     let mut home = home(1, 0..2);
     let (mut here, mut there) = ahead(&mut home);

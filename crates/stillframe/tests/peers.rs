@@ -93,6 +93,27 @@ fn writer_process(arguments: &[String]) {
 }
 
 #[test]
+fn what_somebody_holds_stays_for_slower_peers_whatever_the_drift() {
+    let _watchdog = watchdog(120);
+    for dir in places("held") {
+        let mut fast = Writer::open(dir.path(), 1, Region::options().run(run(1)).drift(2));
+        let mut slow = Writer::new(&dir, 2);
+        fast.set_peers(&[peer(2, 0)]);
+        slow.set_peers(&[peer(1, 0)]);
+        [&mut fast, &mut slow].into_iter().for_each(|writer| writer.publish_all([1]));
+        fast.publish_all(2..=4);
+        // As the runtime of a node, which is about to say that it is complete.
+        let held = fast.observer.version(4).unwrap();
+        fast.publish_all(5..=20);
+        assert!(fast.live().contains(&4), "{:?}", fast.live());
+        slow.publish(4);
+        fast.publish(21);
+        assert_eq!(fast.live()[0], 4, "{:?}", fast.live());
+        drop(held);
+    }
+}
+
+#[test]
 fn helper_process() {
     helper::enter(&[("writer", writer_process)]);
 }

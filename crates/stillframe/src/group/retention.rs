@@ -29,6 +29,10 @@ impl Peers {
         if spare.is_past {
             return store.retire(index).map(|_| true);
         }
+        // Nothing would be won, and whoever holds it may do so because it is about to be common.
+        if store.is_held(index)? {
+            return Ok(false);
+        }
         store.head.set_tentative(store.versions()[index].leased.sequence);
         points::hit("retire.tentative");
         let stays = self.is_everywhere(spare.version);
