@@ -198,7 +198,7 @@ impl RegionOptions {
 
     /// How many versions beyond those of [`keep`](RegionOptions::keep) stay for slower ranks of the group, or for slower
     /// [peers](crate::Region::set_peers); 16 by default, from 2 to 32, and together with `keep` at most 48. When slower ones
-    /// are further behind, versions in between go, but never the newest one that all have.
+    /// are further behind, versions in between go, but never the newest one that all have, nor one that somebody holds.
     pub fn drift(mut self, versions: usize) -> Self {
         self.drift = versions;
         self
