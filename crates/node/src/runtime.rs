@@ -457,8 +457,8 @@ impl Inner {
     fn receive(&self, from: Node, message: Message, bulk: &mut dyn Incoming) {
         match message {
             Message::Sources(sources) => {
-                let is_own = sources.shares.iter().all(|share| share.writer.node == from);
-                if is_own && self.desk().has_place(sources.subscription) {
+                let is_own = |share: &SourceShare| share.writer.node == from && is_packed(share);
+                if sources.shares.iter().all(is_own) && self.desk().has_place(sources.subscription) {
                     self.shares().hear(from, sources);
                 }
             }
@@ -527,4 +527,9 @@ impl Inner {
 
 fn reply(done: stillframe_object::Result<Reply>) -> Reply {
     done.unwrap_or_else(|error| Reply::Failed(error.to_string()))
+}
+
+/// Whether each byte of a share goes to one place: none is left out of which the rest would count as all.
+fn is_packed(share: &SourceShare) -> bool {
+    share.transfer.source_bytes() == share.bytes && share.transfer.moved_bytes() == share.bytes
 }

@@ -41,6 +41,8 @@ pub(crate) struct Watched {
     roster: Heard,
     /// Whether this node's programs have still to be told.
     is_untold: bool,
+    /// Whether programs still know fragments of which the home speaks no more, for what is complete consists of them.
+    keeps_former: bool,
     /// Whether a decision was left, of a home that the names did not tell of yet.
     has_missed: bool,
     /// Versions that are to be pinned and could not be, for want of something.
@@ -65,6 +67,7 @@ impl Watched {
             told_layouts: (None, BTreeSet::new()),
             roster: Heard::default(),
             is_untold: false,
+            keeps_former: false,
             has_missed: false,
             unpinned: Vec::new(),
             subscriptions: Subscriptions::default(),
@@ -127,7 +130,7 @@ impl Watched {
         let told = told.and_then(|()| self.tell_programs(around));
         self.settle(around).and(told)?;
         self.readers.fill_all_own(&mut self.known, around)?;
-        served
+        served.and(self.known.relay.take_trouble().map_or(Ok(()), |trouble| Err(trouble.into())))
     }
 
     fn note_fragment(&mut self, writer: Writer, fragment: &LocalFragment) -> Result<()> {
@@ -419,7 +422,7 @@ impl Watched {
             self.tell_roster(around)?;
         }
         let is_newer = self.known.relay.complete(self.known.protocol.announced().version)?;
-        if self.is_untold && is_newer { self.tell_roster(around) } else { Ok(()) }
+        if self.keeps_former && is_newer { self.tell_roster(around) } else { Ok(()) }
     }
 
     fn tell_roster(&mut self, around: &Surroundings) -> Result<()> {
@@ -442,7 +445,8 @@ impl Watched {
             })
             .collect();
         points::hit("roster.heard");
-        self.is_untold = self.known.relay.tell(&remote)?;
+        self.keeps_former = self.known.relay.tell(&remote)?;
+        self.is_untold = false;
         points::hit("roster.told");
         Ok(())
     }

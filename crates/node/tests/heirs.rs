@@ -149,8 +149,10 @@ fn what_became_complete_while_there_was_no_runtime_stays() {
     let mut heir = left(&objects[0]).attach().unwrap();
     assert_eq!(heir.version(), 3);
     nodes.start(0);
-    let mut is_refused = false;
+    let (mut is_refused, begin) = (false, Instant::now());
     while !is_refused && objects[1].newest().unwrap() < 7 {
+        let writers = || objects.each_ref().map(|object| object.writers().unwrap());
+        assert!(begin.elapsed() < LONG, "heir {}, other {}: {:?}", heir.version(), other.version(), writers());
         let next = heir.version() + 1;
         heir.variable_mut::<i64>("v").unwrap().fill(100 * next as i64 + 3);
         match heir.publish(next) {

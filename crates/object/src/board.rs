@@ -127,6 +127,14 @@ pub enum Entry {
         /// Why.
         why: String,
     },
+    /// A fragment of another node of which the home says nothing just now writes nothing from a version on, until it does: what is complete
+    /// with it stays.
+    Keep {
+        /// Which.
+        number: u32,
+        /// The version; none: the home speaks of it again.
+        from: Option<u64>,
+    },
     /// The writer of a fragment of this node is gone, as this node's runtime saw when a version was the newest complete one. What it
     /// published above that is complete only where the runtime says so: somebody of another node may take its place.
     Seal {
@@ -146,6 +154,7 @@ impl Entry {
             | Entry::Die { number }
             | Entry::Accept { number }
             | Entry::Refuse { number, .. }
+            | Entry::Keep { number, .. }
             | Entry::Seal { number, .. } => *number,
         }
     }

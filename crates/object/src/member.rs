@@ -25,7 +25,7 @@ pub(crate) struct Member {
     pub(crate) left: Option<Version>,
     /// The same, as it is for good.
     pub(crate) left_for_good: Option<Version>,
-    /// Fragments that take its place, and from which version on.
+    /// Fragments that take its place, and from which version on; itself, while the home says nothing of it.
     heirs: BTreeMap<u32, Version>,
     /// Whether the runtime said that it died, of one of another node.
     died: bool,
@@ -90,6 +90,11 @@ impl Member {
     /// Whether the runtime said that it died.
     pub(crate) fn has_died(&self) -> bool {
         self.died
+    }
+
+    /// Whether the home says nothing of it just now.
+    pub(crate) fn is_kept(&self) -> bool {
+        self.heirs.contains_key(&self.attached.number)
     }
 
     /// Whether a process of another node writes it.
@@ -170,8 +175,8 @@ pub(crate) struct Members {
     pub(crate) list: BTreeMap<u32, Member>,
     /// Looks at what is complete over all nodes, once there is such a region.
     complete: Option<Observer>,
-    /// What `changes` was when that was looked for last.
-    complete_looked: Option<u64>,
+    /// What the bell was when that was looked for last.
+    complete_looked: Option<u32>,
     /// The newest version of those when writers were looked at last, if it matters.
     announced: Option<Version>,
     /// Processes of whose end somebody tells: as long as he says nothing, they live.
@@ -241,9 +246,6 @@ impl Members {
                     let (left, died, verdict, observer, found_alive) = (None, false, None, None, None);
                     let (left_for_good, heirs) = (None, BTreeMap::new());
                     let (number, from) = (attached.number, attached.from);
-                    for former in &attached.takes {
-                        self.change(*former, |member| member.change_end(|_, heirs| _ = heirs.insert(number, from)));
-                    }
                     let member = Member {
                         attached,
                         fragment,
@@ -259,6 +261,7 @@ impl Members {
                         found_alive,
                     };
                     self.list.insert(number, member);
+                    self.begin_heir(number);
                 }
                 Entry::Leave { number, from } => self.change(number, |member| {
                     member.change_end(|left, _| *left = Some(left.map_or(from, |left| left.min(from))));
@@ -268,7 +271,18 @@ impl Members {
                     self.list.remove(&number);
                 }
                 Entry::Die { number } => self.change(number, |member| member.died = true),
-                Entry::Accept { number } => self.change(number, |member| member.verdict = Some(Verdict::Accepted)),
+                Entry::Accept { number } => {
+                    self.change(number, |member| {
+                        (member.verdict, member.from) = (Some(Verdict::Accepted), member.attached.from);
+                    });
+                    self.begin_heir(number);
+                }
+                Entry::Keep { number, from } => self.change(number, |member| {
+                    member.change_end(|_, heirs| match from {
+                        Some(from) => _ = heirs.insert(number, from),
+                        None => _ = heirs.remove(&number),
+                    });
+                }),
                 Entry::Seal { number, complete } => self.change(number, |member| member.sealed = Some(complete)),
                 Entry::Refuse { number, why } => {
                     self.end_heir(number);
@@ -277,6 +291,15 @@ impl Members {
             }
         }
         Ok(())
+    }
+
+    /// A fragment takes the places of others, from the version on with which it begins.
+    fn begin_heir(&mut self, number: u32) {
+        let Some(member) = self.list.get(&number) else { return };
+        let (takes, from) = (member.attached.takes.clone(), member.from);
+        for former in takes {
+            self.change(former, |member| member.change_end(|_, heirs| _ = heirs.insert(number, from)));
+        }
     }
 
     /// A fragment takes nobody's place any more.
@@ -307,7 +330,8 @@ impl Members {
     pub(crate) fn check_in_use(&mut self, shared: &Shared) -> Result<()> {
         let standings = self.standings(shared)?;
         let is_living = |(number, member): &(&u32, &Member)| {
-            member.left.is_none() && standings.get(number).is_some_and(|standing| standing.is_alive)
+            (member.left.is_none() || member.is_kept())
+                && standings.get(number).is_some_and(|standing| standing.is_alive)
         };
         match self.list.iter().find(is_living) {
             Some((_, member)) => Err(Error::InUse { name: shared.name.clone(), who: Named(member.who()).to_string() }),
@@ -352,14 +376,8 @@ impl Members {
         let from = announced.saturating_add(1);
         for number in early {
             self.changes += 1;
-            let mut takes = Vec::new();
-            self.change(number, |member| {
-                member.from = from;
-                takes.clone_from(&member.attached.takes);
-            });
-            for former in takes {
-                self.change(former, |member| member.change_end(|_, heirs| _ = heirs.insert(number, from)));
-            }
+            self.change(number, |member| member.from = from);
+            self.begin_heir(number);
         }
     }
 
@@ -373,9 +391,9 @@ impl Members {
 
     /// The newest version that this node's runtime knows to be complete; the initial one as long as nobody writes on other nodes.
     pub(crate) fn announced(&mut self, shared: &Shared) -> Result<Version> {
-        if self.complete.is_none() && self.complete_looked != Some(self.changes) {
+        if self.complete.is_none() && self.complete_looked != Some(self.seen) {
             self.complete = shared.observe_complete()?;
-            self.complete_looked = Some(self.changes);
+            self.complete_looked = Some(self.seen);
         }
         Ok(self.complete.as_ref().and_then(Observer::newest_number).unwrap_or(shared.description.initial))
     }

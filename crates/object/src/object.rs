@@ -146,9 +146,9 @@ impl Object {
             WriterInfo {
                 number: *number,
                 who: Writer(member.who()),
-                is_alive: standing.is_alive && member.left.is_none(),
+                is_alive: standing.is_alive && (member.left.is_none() || member.is_kept()),
                 from: member.attached.from,
-                left: member.left,
+                left: member.left.filter(|_| !member.is_kept()),
                 newest: standing.newest,
                 versions: standing.present.into_iter().collect(),
                 text: member.attached.text.clone(),

@@ -83,7 +83,12 @@ impl Reading {
                     Sources::plan(shared, members, fragment, wanted, version, &numbers)?
                 }
             };
-            if let Some(snapshots) = sources.hold(version, deadline)? {
+            let held = sources.hold(version, deadline)?;
+            // While it waited, another may have been given somebody's place.
+            if members.refresh(shared)? {
+                continue;
+            }
+            if let Some(snapshots) = held {
                 let (_, sources) = planned.insert((members.changes(), sources));
                 return Ok(Held { shared, sources, snapshots });
             }

@@ -82,6 +82,7 @@ pub struct Relay {
     complete: Option<(Region, VariableId)>,
     readers: u32,
     has_unsealed: bool,
+    trouble: Option<Error>,
 }
 
 impl Relay {
@@ -94,6 +95,7 @@ impl Relay {
             complete: None,
             readers: 0,
             has_unsealed: false,
+            trouble: None,
         }
     }
 
@@ -143,7 +145,11 @@ impl Relay {
         let mut standings = self.members.look(&self.shared)?;
         self.has_unsealed = !self.unsealed(&standings).is_empty();
         if self.has_unsealed {
-            self.has_unsealed = !self.seal()?;
+            match self.seal() {
+                Ok(is_sealed) => self.has_unsealed = !is_sealed,
+                // What is new of others is told all the same.
+                Err(error) => self.trouble = Some(error),
+            }
             standings = self.members.look(&self.shared)?;
         }
         let own = self.members.list.iter().filter(|(_, member)| !member.is_remote());
@@ -169,6 +175,11 @@ impl Relay {
         Ok(local.collect())
     }
 
+    /// Why [`look`](Relay::look) could not say that somebody is gone, if not because somebody else has the board.
+    pub fn take_trouble(&mut self) -> Option<Error> {
+        self.trouble.take()
+    }
+
     /// Whether somebody is gone of whom [`look`](Relay::look) says nothing yet, for the board could not be had.
     pub fn has_unsealed(&self) -> bool {
         self.has_unsealed
@@ -188,21 +199,12 @@ impl Relay {
     /// hears that: whoever takes their places there takes no version from those that this node's programs have seen to be complete.
     /// Whether the board could be had.
     fn seal(&mut self) -> Result<bool> {
-        let mut board = match self.shared.board.lock_within(SOON) {
-            Err(Error::Locked { .. }) => return Ok(false),
-            board => board?,
-        };
+        let Some(mut board) = self.shared.board.try_lock()? else { return Ok(false) };
         // From the bell on nobody lets go of anything before he knows what is sealed, and what was published until then shows now.
         self.shared.bell.ring();
         self.members.refresh(&self.shared)?;
         let (standings, complete) = waiting::survey(&self.shared, &mut self.members)?;
-        let unsealed = self.unsealed(&standings);
-        let is_ahead = |number: &u32| standings.get(number).is_some_and(|standing| standing.newest > Some(complete));
-        if self.complete.is_none() && unsealed.iter().any(is_ahead) {
-            // Where those versions are said to be complete.
-            self.complete = Some(self.make_complete()?);
-        }
-        for number in unsealed {
+        for number in self.unsealed(&standings) {
             board.add(Entry::Seal { number, complete })?;
         }
         drop(board);
@@ -269,15 +271,16 @@ impl Relay {
         let mut is_new = false;
         for one in remote {
             match known.remove(&(one.remote.node, one.remote.number)) {
-                Some(member) if !one.goes_on(member) => {
-                    entries.extend(one.changes(member.attached.number, member.left_for_good, member.has_died()));
+                Some(member) => {
+                    let number = member.attached.number;
+                    entries.extend(member.is_kept().then_some(Entry::Keep { number, from: None }));
+                    entries.extend(one.changes(number, member.left_for_good, member.has_died()));
                 }
-                known => {
+                None => {
                     let number = board.next_number()?;
                     board.add(Entry::Attach(one.attached(number)))?;
                     is_new = true;
                     entries.extend(one.changes(number, None, false));
-                    entries.extend(known.map(|member| Entry::Forget { number: member.attached.number }));
                 }
             }
         }
@@ -291,8 +294,8 @@ impl Relay {
         entries.extend(gone.iter().map(|member| Entry::Forget { number: member.attached.number }));
         // Of the versions after it they are no members, unless they are told of again.
         let from = complete.map_or(0, |complete| complete.saturating_add(1));
-        let leaving = staying.iter().filter(|member| member.left_for_good.is_none());
-        entries.extend(leaving.map(|member| Entry::Leave { number: member.attached.number, from }));
+        let kept = staying.iter().filter(|member| member.left.is_none());
+        entries.extend(kept.map(|member| Entry::Keep { number: member.attached.number, from: Some(from) }));
         is_new |= !entries.is_empty();
         for entry in entries {
             board.add(entry)?;
@@ -364,6 +367,9 @@ impl Relay {
         if version <= self.initial() {
             return Ok(false);
         }
+        if self.complete.is_none() && self.members.list.values().any(|member| awaits(member, version)) {
+            self.complete = Some(self.make_complete()?);
+        }
         let Some((region, _)) = &mut self.complete else { return Ok(false) };
         let is_new = region.newest().is_none_or(|newest| newest < version);
         if is_new {
@@ -402,17 +408,18 @@ impl Relay {
     }
 }
 
+/// Whether what a writer published in a version, who is gone, counts only where that is said to be complete.
+fn awaits(member: &Member, version: Version) -> bool {
+    let has_more = |sealed: Version| member.left_for_good.is_none_or(|left| left > sealed.saturating_add(1));
+    member.sealed.is_some_and(|sealed| sealed < version && has_more(sealed))
+}
+
 /// Whether the board says what is complete of what a writer published, or there is nothing.
 fn is_sealed(member: &Member, standing: &Standing) -> bool {
     member.sealed.is_some() || standing.newest.is_none()
 }
 
 impl RemoteFragment {
-    /// Whether it writes versions in which it has no part as the board tells: it was told of no more for a while.
-    fn goes_on(&self, member: &Member) -> bool {
-        member.left_for_good.is_some_and(|left| self.left.is_none_or(|from| from > left))
-    }
-
     fn attached(&self, number: u32) -> Attached {
         let RemoteFragment { remote, process, rank, from, text, bindings, writers, .. } = self.clone();
         let (remote, takes) = (Some(remote), Vec::new());

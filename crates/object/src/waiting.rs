@@ -112,10 +112,14 @@ pub(crate) fn sleep(
 ) -> Result<()> {
     shared.check_interrupt()?;
     let longest = left.min(LOOK);
-    let writer = waiting.iter().find_map(|share| share.who).map(|who| who.writer.serial);
-    if let Some(member) = writer.and_then(|number| members.list.get_mut(&number))
-        && let Some(observer) = member.observer(shared, &shared.site.observing()?)?
-    {
+    let options = shared.site.observing()?;
+    for number in waiting.iter().filter_map(|share| Some(share.who?.writer.serial)) {
+        let Some(member) = members.list.get_mut(&number) else { continue };
+        let Some(observer) = member.observer(shared, &options)? else { continue };
+        // What is there and does not count yet, somebody else has to say something of.
+        if observer.newest_number() >= Some(version) {
+            continue;
+        }
         return match observer.wait_newer(Some(version.saturating_sub(1)), Some(longest)) {
             Ok(_) | Err(stillframe::Error::Timeout { .. }) => Ok(()),
             Err(stillframe::Error::ProducerGone { .. }) => {
@@ -181,6 +185,8 @@ pub(crate) fn wait_newer(
     deadline: Deadline,
 ) -> Result<Version> {
     let shape = shared.space.shape().map_err(shared.scattered())?;
+    // Since when all writers have left.
+    let mut ended: Option<Instant> = None;
     loop {
         let standings = members.look(shared)?;
         let ledger = members.ledger_of(shared, &standings)?;
@@ -209,9 +215,11 @@ pub(crate) fn wait_newer(
             Readiness::Ready(_) => Vec::new(),
         };
         check_there(shared, members)?;
-        let has_ended = !members.list.is_empty() && members.list.values().all(|member| member.left.is_some());
+        let has_left = |member: &Member| member.left.is_some() && !member.is_kept();
+        let has_ended = !members.list.is_empty() && members.list.values().all(has_left);
+        ended = if has_ended { ended.or_else(|| Some(Instant::now())) } else { None };
         let left = deadline.left();
-        if has_ended && (deadline.waited() >= GRACE || left.is_zero()) {
+        if ended.is_some_and(|since| since.elapsed() >= GRACE || left.is_zero()) {
             return Err(Error::Ended { name: name(), complete: Some(newest) });
         }
         if left.is_zero() {

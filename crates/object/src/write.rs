@@ -402,7 +402,8 @@ impl WriteFragment {
         }
         let Some(region) = self.region.take() else { return Ok(()) };
         (self.loan, self.previous, self.observer) = (None, None, None);
-        let mut board = self.shared.board.lock()?;
+        // Where the board cannot be had, the runtime finds out by the region that it is gone.
+        let mut board = self.shared.board.lock().inspect_err(|_| self.shared.give_hint())?;
         match region.newest() {
             Some(newest) => {
                 board.add(Entry::Leave { number: self.number, from: newest.saturating_add(1) })?;

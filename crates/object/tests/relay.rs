@@ -177,3 +177,61 @@ fn what_a_dead_writer_was_ahead_with_is_complete_only_when_the_runtime_says_so()
     publish(&mut own, 7);
     assert_eq!(object.versions().unwrap().last(), Some(&5), "{:?}", object.writers());
 }
+
+#[test]
+fn a_runtime_that_is_started_again_says_what_is_complete_of_dead_writers_where_nobody_writes_elsewhere() {
+    let _watchdog = watchdog(60);
+    let dir = Dir::new("restart");
+    let object = create(&dir);
+    let mut own = object.write("{ var v [x:4] = u[x] }").attach().unwrap();
+    let mut dying = object.write("{ var v [x:4] = u[x+4] }").attach().unwrap();
+    let mut relay = object.relay();
+    relay.decide(own.number(), Ok(())).unwrap();
+    relay.decide(dying.number(), Ok(())).unwrap();
+    publish(&mut own, 1);
+    (1..=3).for_each(|version| publish(&mut dying, version));
+    drop(dying);
+    relay.look().unwrap();
+    drop(relay);
+    let mut relay = object.relay();
+    (2..=3).for_each(|version| publish(&mut own, version));
+    relay.look().unwrap();
+    assert!(!relay.tell(&[]).unwrap());
+    assert_eq!(object.newest().unwrap(), 1);
+    assert!(relay.complete(3).unwrap());
+    assert_eq!(object.newest().unwrap(), 3, "{:?}", object.writers());
+}
+
+#[test]
+fn writers_of_whom_the_home_says_nothing_just_now_have_not_ended() {
+    let _watchdog = watchdog(60);
+    let dir = Dir::new("unheard");
+    let object = create(&dir);
+    let mut relay = object.relay();
+    let others = [remote(1, 0, 1, 0), remote(1, 1, 1, 1)];
+    relay.tell(&others).unwrap();
+    relay.complete(1).unwrap();
+    assert!(relay.tell(&[]).unwrap());
+    let waited = object.wait_newer(1, std::time::Duration::from_millis(1500));
+    assert!(matches!(waited, Err(stillframe_object::Error::NoNewer { .. })), "{waited:?}");
+    assert!(!relay.tell(&others).unwrap());
+    relay.complete(2).unwrap();
+    assert_eq!((object.newest().unwrap(), object.writers().unwrap().len()), (2, 2));
+    assert!(object.writers().unwrap().iter().all(|writer| writer.is_alive && writer.left.is_none()));
+}
+
+#[test]
+fn who_is_accepted_has_its_part_in_what_was_said_to_be_complete_before() {
+    let _watchdog = watchdog(60);
+    let dir = Dir::new("accepted");
+    let (object, mut relay, mut own) = shared(&dir, &remote(1, 0, 1, 1));
+    let mut gone = remote(1, 0, 1, 1);
+    gone.left = Some(3);
+    relay.tell(&[gone]).unwrap();
+    let mut heir = object.write("{ var v [x:4] = u[x+4] }").version(2).zeros().attach().unwrap();
+    [&mut own, &mut heir].into_iter().for_each(|writer| publish(writer, 3));
+    relay.complete(3).unwrap();
+    assert_ne!(object.newest().unwrap(), 3, "it may be refused");
+    relay.decide(heir.number(), Ok(())).unwrap();
+    assert_eq!(object.newest().unwrap(), 3, "{:?}", object.writers());
+}
