@@ -105,7 +105,7 @@ impl Watched {
 
     /// Looks at the writers of this node, and does what follows.
     pub(crate) fn look(&mut self, around: &mut Surroundings) -> Result<()> {
-        let fragments = self.known.relay.look()?;
+        let fragments = self.known.relay.look(self.known.protocol.announced().version)?;
         let mut seen = BTreeSet::new();
         for fragment in fragments {
             let writer = Writer { node: around.node, ..fragment.who.writer };

@@ -117,7 +117,7 @@ impl Relay {
     /// All elements of the object.
     ///
     /// # Errors
-    /// [`Error::Plan`](crate::Error::Plan) if they are too many boxes.
+    /// [`Error::Plan`] if they are too many boxes.
     pub fn shape(&self) -> Result<IndexSet> {
         self.shared.space.shape().map_err(self.shared.scattered())
     }
@@ -130,22 +130,22 @@ impl Relay {
     /// What the text of a fragment describes, and its elements.
     ///
     /// # Errors
-    /// [`Error::Text`](crate::Error::Text).
+    /// [`Error::Text`].
     pub fn fragment(&self, text: &str, bindings: &BTreeMap<String, i64>) -> Result<(View, IndexSet)> {
         let view = self.shared.view(text, &shared::bindings(bindings))?;
         let elements = self.shared.space.elements(&view.fragment).map_err(self.shared.scattered())?;
         Ok((view, elements))
     }
 
-    /// The fragments of this node's processes, as they are now.
+    /// The fragments of this node's processes, as they are now, where a version is the newest that the home said to be complete.
     ///
     /// # Errors
     /// Those of the object's files.
-    pub fn look(&mut self) -> Result<Vec<LocalFragment>> {
+    pub fn look(&mut self, announced: Version) -> Result<Vec<LocalFragment>> {
         let mut standings = self.members.look(&self.shared)?;
-        self.has_unsealed = !self.unsealed(&standings).is_empty();
+        self.has_unsealed = !self.unsealed(&standings, announced).is_empty();
         if self.has_unsealed {
-            match self.seal() {
+            match self.seal(announced) {
                 Ok(is_sealed) => self.has_unsealed = !is_sealed,
                 // What is new of others is told all the same.
                 Err(error) => self.trouble = Some(error),
@@ -156,7 +156,7 @@ impl Relay {
         let local = own.map(|(number, member)| {
             let standing = standings.get(number).cloned().unwrap_or_default();
             let Attached { from, text, bindings, writers, .. } = member.attached.clone();
-            let is_told = is_sealed(member, &standing);
+            let is_told = is_sealed(member, &standing, announced);
             LocalFragment {
                 who: member.who(),
                 elements: member.elements.clone(),
@@ -186,11 +186,11 @@ impl Relay {
     }
 
     /// Fragments of this node whose writers are gone, of which the board does not say yet what is complete of what they published.
-    fn unsealed(&self, standings: &BTreeMap<u32, Standing>) -> Vec<u32> {
+    fn unsealed(&self, standings: &BTreeMap<u32, Standing>, announced: Version) -> Vec<u32> {
         let gone = |(number, member): (&u32, &Member)| {
             let standing = standings.get(number)?;
             let has_gone = member.left_for_good.is_some() || !standing.is_alive;
-            (!member.is_remote() && has_gone && !is_sealed(member, standing)).then_some(*number)
+            (!member.is_remote() && has_gone && !is_sealed(member, standing, announced)).then_some(*number)
         };
         self.members.list.iter().filter_map(gone).collect()
     }
@@ -198,13 +198,13 @@ impl Relay {
     /// Says on the board which versions were complete when the runtime saw that writers of this node were gone, before any other node
     /// hears that: whoever takes their places there takes no version from those that this node's programs have seen to be complete.
     /// Whether the board could be had.
-    fn seal(&mut self) -> Result<bool> {
+    fn seal(&mut self, announced: Version) -> Result<bool> {
         let Some(mut board) = self.shared.board.try_lock()? else { return Ok(false) };
         // From the bell on nobody lets go of anything before he knows what is sealed, and what was published until then shows now.
         self.shared.bell.ring();
         self.members.refresh(&self.shared)?;
         let (standings, complete) = waiting::survey(&self.shared, &mut self.members)?;
-        for number in self.unsealed(&standings) {
+        for number in self.unsealed(&standings, announced) {
             board.add(Entry::Seal { number, complete })?;
         }
         drop(board);
@@ -252,7 +252,7 @@ impl Relay {
     /// find none. Whether any stays, and this is to be called again.
     ///
     /// # Errors
-    /// [`Error::Locked`](crate::Error::Locked) if somebody has the board just now; those of the object's files.
+    /// [`Error::Locked`] if somebody has the board just now; those of the object's files.
     pub fn tell(&mut self, remote: &[RemoteFragment]) -> Result<bool> {
         if self.complete.is_none() {
             self.members.refresh(&self.shared)?;
@@ -323,7 +323,7 @@ impl Relay {
     /// Tells the writer of a fragment of this node whether it counts on all nodes.
     ///
     /// # Errors
-    /// [`Error::Locked`](crate::Error::Locked) if somebody has the board just now; those of the object's files.
+    /// [`Error::Locked`] if somebody has the board just now; those of the object's files.
     pub fn decide(&mut self, number: u32, verdict: Result<(), String>) -> Result<()> {
         let mut board = self.shared.board.lock_within(SOON)?;
         board.add(match verdict {
@@ -338,7 +338,7 @@ impl Relay {
     /// Another writer has the place of a fragment of this node whose process is gone, from a version on.
     ///
     /// # Errors
-    /// [`Error::Locked`](crate::Error::Locked) if somebody has the board just now; those of the object's files.
+    /// [`Error::Locked`] if somebody has the board just now; those of the object's files.
     pub fn end(&mut self, number: u32, from: Version) -> Result<()> {
         let mut board = self.shared.board.lock_within(SOON)?;
         board.add(Entry::Leave { number, from })?;
@@ -382,7 +382,7 @@ impl Relay {
     /// A region for a fragment that a process of this node reads.
     ///
     /// # Errors
-    /// [`Error::Text`](crate::Error::Text); those of a region that is made.
+    /// [`Error::Text`]; those of a region that is made.
     pub fn receive(&mut self, text: &str, bindings: &BTreeMap<String, i64>) -> Result<Receiver> {
         let (view, elements) = self.fragment(text, bindings)?;
         let arena = self.shared.site.arena()?;
@@ -414,9 +414,9 @@ fn awaits(member: &Member, version: Version) -> bool {
     member.sealed.is_some_and(|sealed| sealed < version && has_more(sealed))
 }
 
-/// Whether the board says what is complete of what a writer published, or there is nothing.
-fn is_sealed(member: &Member, standing: &Standing) -> bool {
-    member.sealed.is_some() || standing.newest.is_none()
+/// Whether the board says what is complete of what a writer published, or all of it is.
+fn is_sealed(member: &Member, standing: &Standing, announced: Version) -> bool {
+    member.sealed.is_some() || standing.newest.is_none_or(|newest| newest <= announced)
 }
 
 impl RemoteFragment {

@@ -162,7 +162,7 @@ fn what_a_dead_writer_was_ahead_with_is_complete_only_when_the_runtime_says_so()
     publish(&mut own, 3);
     assert_eq!(object.newest().unwrap(), 3, "both live");
     drop(dying);
-    let fragments = relay.look().unwrap();
+    let fragments = relay.look(0).unwrap();
     assert!(fragments.iter().any(|one| one.left == Some(6) && one.present == [2, 3, 4, 5]), "{fragments:?}");
     assert_eq!(object.newest().unwrap(), 3, "which was complete before it went");
     publish(&mut own, 4);
@@ -191,11 +191,11 @@ fn a_runtime_that_is_started_again_says_what_is_complete_of_dead_writers_where_n
     publish(&mut own, 1);
     (1..=3).for_each(|version| publish(&mut dying, version));
     drop(dying);
-    relay.look().unwrap();
+    relay.look(0).unwrap();
     drop(relay);
     let mut relay = object.relay();
     (2..=3).for_each(|version| publish(&mut own, version));
-    relay.look().unwrap();
+    relay.look(0).unwrap();
     assert!(!relay.tell(&[]).unwrap());
     assert_eq!(object.newest().unwrap(), 1);
     assert!(relay.complete(3).unwrap());
