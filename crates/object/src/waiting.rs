@@ -112,10 +112,9 @@ pub(crate) fn sleep(
 ) -> Result<()> {
     shared.check_interrupt()?;
     let longest = left.min(LOOK);
-    let options = shared.site.observing()?;
     for number in waiting.iter().filter_map(|share| Some(share.who?.writer.serial)) {
         let Some(member) = members.list.get_mut(&number) else { continue };
-        let Some(observer) = member.observer(shared, &options)? else { continue };
+        let Some(observer) = member.observer(shared, &shared.site.observing()?)? else { continue };
         // What is there and does not count yet, somebody else has to say something of.
         if observer.newest_number() >= Some(version) {
             continue;
