@@ -361,7 +361,13 @@ impl Members {
                 break;
             }
         }
-        if self.list.values().any(|member| member.is_undecided() || member.sealed.is_some()) {
+        let is_ahead = |(number, member): (&u32, &Member)| {
+            let newest = standings.get(number).and_then(|standing| standing.newest);
+            member.sealed.is_some_and(|sealed| newest > Some(sealed))
+        };
+        // Where nobody writes elsewhere there may be no such region, and it takes a walk through all others to find that out.
+        let has_undecided = self.list.values().any(Member::is_undecided) && self.list.values().any(Member::is_remote);
+        if has_undecided || self.list.iter().any(is_ahead) {
             let announced = self.announced(shared)?;
             self.announced = Some(announced);
             self.defer_undecided(announced);
