@@ -31,9 +31,19 @@ struct State {
     missing: BTreeSet<Writer>,
     /// Bytes that came of the share of each writer.
     came: BTreeMap<Writer, u64>,
-    /// A piece that has to be taken apart.
+    /// Memory for a piece that has to be taken apart.
     piece: Vec<u8>,
     published_ns: u64,
+}
+
+/// What became of elements of this node's writers.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Put {
+    Done,
+    /// Others are just coming: it is to be asked again.
+    Busy,
+    /// With the reason.
+    Failed(String),
 }
 
 impl Filling {
@@ -69,7 +79,8 @@ impl Filling {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Puts a piece of a share where it belongs, as it comes: the next one, or it is left aside, as one of a connection before.
+    /// Puts a piece of a share where it belongs, as it comes: the next one, or it is left aside, as one of a connection before. Where
+    /// several nodes have elements of the fragment, it comes into memory of its own first: who is slow holds up no other.
     ///
     /// # Errors
     /// Why it does not fit.
@@ -81,6 +92,22 @@ impl Filling {
         executor: &Executor,
     ) -> Result<(), String> {
         let bytes = bulk.left_bytes();
+        if self.is_of_several_nodes() {
+            let mut state = self.state();
+            if !state.expects(share, offset) {
+                return Ok(());
+            }
+            let mut piece = std::mem::take(&mut state.piece);
+            drop(state);
+            make_room(&mut piece, bytes)?;
+            bulk.read(&mut piece).map_err(|error| error.to_string())?;
+            return self.take(share, offset, bytes, |end, loan, kept| {
+                let part = part(&share.transfer, Side::Source, offset..end);
+                executor.run(&part, &piece, loan).map_err(|error| error.to_string())?;
+                *kept = piece;
+                Ok(())
+            });
+        }
         self.take(share, offset, bytes, |end, loan, piece| {
             let part = part(&share.transfer, Side::Source, offset..end);
             if let Some(mut places) = scatter::places(&part, bytes, loan) {
@@ -107,6 +134,10 @@ impl Filling {
         })
     }
 
+    fn is_of_several_nodes(&self) -> bool {
+        self.writers.first().map(|writer| writer.node) != self.writers.last().map(|writer| writer.node)
+    }
+
     /// Puts bytes of a share, up to where they end in it, if they are the next ones and it still is waited for.
     fn take(
         &self,
@@ -119,15 +150,14 @@ impl Filling {
         let end =
             end.ok_or_else(|| format!("{bytes} bytes came behind {offset}, and the share has {}", share.bytes))?;
         let mut state = self.state();
-        let State { loan, missing, came, piece, .. } = &mut *state;
-        let Some(loan) = loan.as_mut().filter(|_| missing.contains(&share.writer)) else { return Ok(()) };
-        let came = came.entry(share.writer).or_default();
-        if *came != offset {
+        if !state.expects(share, offset) {
             return Ok(());
         }
+        let State { loan, missing, came, piece, .. } = &mut *state;
+        let Some(loan) = loan else { return Ok(()) };
         put(end, loan, piece)?;
         points::hit("fill.piece");
-        *came = end;
+        came.insert(share.writer, end);
         if end == share.bytes {
             missing.remove(&share.writer);
         }
@@ -142,18 +172,18 @@ impl Filling {
         state.published_ns = state.published_ns.max(published_ns);
     }
 
-    /// Puts elements of writers of this node; whether it could, or has to be asked again since others are just coming.
-    pub(crate) fn put_own(&self, ways: &[Way], snapshots: &[Snapshot], executor: &Executor) -> bool {
+    /// Puts elements of writers of this node.
+    pub(crate) fn put_own(&self, ways: &[Way], snapshots: &[Snapshot], executor: &Executor) -> Put {
         let mut state = match self.state.try_lock() {
             Ok(state) => state,
             Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
-            Err(TryLockError::WouldBlock) => return false,
+            Err(TryLockError::WouldBlock) => return Put::Busy,
         };
-        for (way, snapshot) in ways.iter().zip(snapshots) {
-            // A version that cannot be filled stays one that is waited for.
-            let _ = state.put_own(way, snapshot, executor);
+        let mut own = ways.iter().zip(snapshots);
+        match own.try_for_each(|(way, snapshot)| state.put_own(way, snapshot, executor)) {
+            Ok(()) => Put::Done,
+            Err(why) => Put::Failed(why),
         }
-        true
     }
 
     /// The memory with all elements, and when the last of them was published; nothing while any is missing.
@@ -173,6 +203,12 @@ impl Filling {
 }
 
 impl State {
+    /// Whether these bytes of a share are the next ones, and are waited for.
+    fn expects(&self, share: &SourceShare, offset: u64) -> bool {
+        let came = self.came.get(&share.writer).copied().unwrap_or_default();
+        self.loan.is_some() && self.missing.contains(&share.writer) && came == offset
+    }
+
     fn put_own(&mut self, way: &Way, snapshot: &Snapshot, executor: &Executor) -> Result<(), String> {
         let Way { writer, variable, transfer, .. } = way;
         let Some(loan) = &mut self.loan else { return Ok(()) };

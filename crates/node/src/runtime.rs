@@ -3,7 +3,7 @@
 use crate::cluster::Cluster;
 use crate::desk::{Desk, Todo, Unknown};
 use crate::error::{Error, Result};
-use crate::filling::Filling;
+use crate::filling::{Filling, Put};
 use crate::groups::Groups;
 use crate::memory::Memory;
 use crate::network::{Incoming, Network};
@@ -429,8 +429,9 @@ impl Inner {
             }
             for one in std::mem::take(&mut left) {
                 match one.filling.put_own(&one.ways, &one.snapshots, &self.executor) {
-                    true => self.change(|desk| _ = desk.finish(one.place)),
-                    false => left.push_back(one),
+                    Put::Done => self.change(|desk| _ = desk.finish(one.place)),
+                    Put::Busy => left.push_back(one),
+                    Put::Failed(why) => self.change(|desk| desk.lose(one.place, one.filling.version, &why)),
                 }
             }
         }

@@ -461,3 +461,36 @@ fn a_fragment_whose_versions_are_all_held_is_filled_elsewhere() {
     }
     assert!(held.len() > 90, "{}", held.len());
 }
+
+#[test]
+fn a_node_that_is_slow_in_the_middle_of_a_version_holds_up_nothing_of_others() {
+    let _watchdog = watchdog(120);
+    let nodes = Nodes::new("middle", 3);
+    nodes.objects(0).create("u", "var u [8] int32").create().unwrap();
+    nodes.objects(1).create("w", "var w [8] int32").create().unwrap();
+    let open = |node: usize, name: &str| nodes.objects(node).wait(name, LONG).unwrap();
+    let mut slow = open(0, "u").write("{ var v [x:4] = u[x] }").attach().unwrap();
+    let mut quick = open(1, "u").write("{ var v [x:4] = u[x+4] }").attach().unwrap();
+    let mut other = open(1, "w").write("{ var v = w }").attach().unwrap();
+    let (of_u, of_w) = (open(2, "u"), open(2, "w"));
+    nodes.set_fault(0, 2, Fault { reading: Duration::from_secs(100), ..Fault::default() });
+    // What is quick comes when the other one is in the middle of it.
+    nodes.set_fault(1, 2, Fault { delay: Duration::from_millis(300), ..Fault::default() });
+    for writer in [&mut slow, &mut quick, &mut other] {
+        writer.variable_mut::<i32>("v").unwrap().fill(1);
+        writer.publish(1).unwrap();
+    }
+    std::thread::scope(|scope| {
+        let all = scope.spawn(|| {
+            let mut all = of_u.read("{ var v = u }").attach().unwrap();
+            all.reattach(1, LONG).map(|()| all.variable::<i32>("v").unwrap().to_vec())
+        });
+        std::thread::sleep(Duration::from_secs(1));
+        let mut read = of_w.read("{ var v = w }").attach().unwrap();
+        let came = read.reattach(1, Duration::from_secs(10));
+        assert!(!all.is_finished());
+        nodes.set_fault(0, 2, Fault::default());
+        came.unwrap();
+        assert_eq!(all.join().unwrap().unwrap(), [1; 8]);
+    });
+}
