@@ -56,7 +56,7 @@
 //!
 //! Modules, from the bottom up; each uses only those above it in this list: [`error`], [`description`], `directory`, `bell`, [`hints`], [`runtime`](mod@runtime), [`names`],
 //! `interrupt`, [`board`], `space`, `shared`, `layout`, `member`, `waiting`, `buffer`, `source`, `elsewhere`, `reading`, `collection`, [`read`](mod@read),
-//! [`write`](mod@write), [`attach`], [`object`], [`objects`], [`assembly`], [`relay`].
+//! [`write`](mod@write), [`attach`], [`object`], [`objects`], [`assembly`], [`receiver`], [`relay`].
 #![deny(unsafe_code)]
 
 pub mod assembly;
@@ -78,6 +78,7 @@ pub mod object;
 pub mod objects;
 pub mod read;
 mod reading;
+pub mod receiver;
 pub mod relay;
 pub mod runtime;
 mod shared;

@@ -6,14 +6,15 @@ use crate::error::{Error, Result};
 use crate::layout;
 use crate::member::{Member, Members, Standing, Verdict};
 use crate::object::Object;
-use crate::shared::{self, ARENA, COMPLETE, Shared};
+use crate::receiver::Receiver;
+use crate::shared::{self, COMPLETE, Shared};
 use crate::waiting;
 use drepl::{Fragment, IndexSet, View};
 use std::collections::{BTreeMap, BTreeSet};
 use std::num::NonZeroU64;
 use std::sync::Arc;
 use std::time::Duration;
-use stillframe::{DType, Declaration, Kind, LoanBytes, Observer, Region, Rule, Snapshot, TrackerKind, VariableId};
+use stillframe::{DType, Declaration, Kind, Region, Snapshot, TrackerKind, VariableId};
 use stillframe_roster::writer::{Elements, Version, Who};
 
 pub use crate::board::Remote;
@@ -267,44 +268,48 @@ impl Relay {
         let mut known: BTreeMap<(u32, u32), &Member> = known
             .filter_map(|member| member.attached.remote.as_ref().map(|there| ((there.node, there.number), member)))
             .collect();
-        let mut entries = Vec::new();
-        let mut is_new = false;
+        let before = board.entries.len();
+        let mut changes = Vec::new();
         for one in remote {
-            match known.remove(&(one.remote.node, one.remote.number)) {
-                Some(member) => {
-                    let number = member.attached.number;
-                    entries.extend(member.is_kept().then_some(Entry::Keep { number, from: None }));
-                    entries.extend(one.changes(number, member.left_for_good, member.has_died()));
-                }
-                None => {
-                    let number = board.next_number()?;
-                    board.add(Entry::Attach(one.attached(number)))?;
-                    is_new = true;
-                    entries.extend(one.changes(number, None, false));
-                }
-            }
+            changes.extend(match known.remove(&(one.remote.node, one.remote.number)) {
+                Some(member) => one.changes(member),
+                None => one.attach(&mut board)?,
+            });
         }
-        let complete = self.complete.as_ref().and_then(|(region, _)| region.newest());
-        let staying = match complete.filter(|_| !known.is_empty()) {
-            Some(complete) => self.needed(&board, remote, complete)?,
-            None => BTreeSet::new(),
-        };
-        let (staying, gone): (Vec<&Member>, Vec<&Member>) =
-            known.into_values().partition(|member| staying.contains(&member.attached.number));
-        entries.extend(gone.iter().map(|member| Entry::Forget { number: member.attached.number }));
-        // Of the versions after it they are no members, unless they are told of again.
-        let from = complete.map_or(0, |complete| complete.saturating_add(1));
-        let kept = staying.iter().filter(|member| member.left.is_none());
-        entries.extend(kept.map(|member| Entry::Keep { number: member.attached.number, from: Some(from) }));
-        is_new |= !entries.is_empty();
-        for entry in entries {
+        let (entries, stays) = self.forget(&board, remote, known.into_values().collect())?;
+        for entry in changes.into_iter().chain(entries) {
             board.add(entry)?;
         }
+        let is_new = board.entries.len() > before;
         drop(board);
         if is_new {
             self.shared.bell.ring();
         }
-        Ok(!staying.is_empty())
+        Ok(stays)
+    }
+
+    /// What is said of fragments of other nodes that are told of no more, beside those that are; whether any stays.
+    fn forget(
+        &self,
+        board: &LockedBoard<'_>,
+        remote: &[RemoteFragment],
+        untold: Vec<&Member>,
+    ) -> Result<(Vec<Entry>, bool)> {
+        let complete = self.complete.as_ref().and_then(|(region, _)| region.newest());
+        let needed = match complete.filter(|_| !untold.is_empty()) {
+            Some(complete) => self.needed(board, remote, complete)?,
+            None => BTreeSet::new(),
+        };
+        // Of the versions after it those that stay are no members, unless they are told of again.
+        let from = complete.map(|complete| complete.saturating_add(1));
+        let entry = |member: &Member| {
+            let number = member.attached.number;
+            match needed.contains(&number) {
+                true => member.left.is_none().then_some(Entry::Keep { number, from }),
+                false => Some(Entry::Forget { number }),
+            }
+        };
+        Ok((untold.into_iter().filter_map(entry).collect(), !needed.is_empty()))
     }
 
     /// Fragments of other nodes that are told of no more, and that a complete version consists of: no other has their elements of it.
@@ -385,26 +390,7 @@ impl Relay {
     /// [`Error::Text`]; those of a region that is made.
     pub fn receive(&mut self, text: &str, bindings: &BTreeMap<String, i64>) -> Result<Receiver> {
         let (view, elements) = self.fragment(text, bindings)?;
-        let arena = self.shared.site.arena()?;
-        let options = Region::options().arena(&arena).run(self.shared.description.id).trust(self.shared.site.trust);
-        // While a program takes one the next may come. Whoever holds too many of them keeps nobody else waiting.
-        let options = options.keep(2).rule(Rule::Fail);
-        loop {
-            self.readers += 1;
-            let name = format!("{}/r{}", self.shared.name, self.readers);
-            let mut region = match options.clone().create(&name) {
-                Err(stillframe::Error::InUse { .. }) => continue,
-                other => other?,
-            };
-            if region.newest().is_some() {
-                // One that a runtime which died left.
-                region.unlink()?;
-                continue;
-            }
-            let variable = region.declare(layout::declaration(&view.fragment, true))?;
-            let (shared, observer) = (self.shared.clone(), None);
-            return Ok(Receiver { shared, region, variable, fragment: view.fragment, elements, observer });
-        }
+        Receiver::make(&self.shared, &mut self.readers, view.fragment, elements)
     }
 }
 
@@ -420,124 +406,26 @@ fn is_sealed(member: &Member, standing: &Standing, announced: Version) -> bool {
 }
 
 impl RemoteFragment {
-    fn attached(&self, number: u32) -> Attached {
+    /// Puts it on a board; what has become of it since then.
+    fn attach(&self, board: &mut LockedBoard<'_>) -> Result<Vec<Entry>> {
+        let number = board.next_number()?;
         let RemoteFragment { remote, process, rank, from, text, bindings, writers, .. } = self.clone();
         let (remote, takes) = (Some(remote), Vec::new());
-        Attached { number, process, rank, from, text, bindings, writers, remote, takes }
+        board.add(Entry::Attach(Attached { number, process, rank, from, text, bindings, writers, remote, takes }))?;
+        Ok(self.ends(number, None, false))
     }
 
-    /// What has become of it since.
-    fn changes(&self, number: u32, left: Option<Version>, has_died: bool) -> Vec<Entry> {
+    /// What has become of it since the board told of it.
+    fn changes(&self, member: &Member) -> Vec<Entry> {
+        let number = member.attached.number;
+        let back = member.is_kept().then_some(Entry::Keep { number, from: None });
+        back.into_iter().chain(self.ends(number, member.left_for_good, member.has_died())).collect()
+    }
+
+    fn ends(&self, number: u32, left: Option<Version>, has_died: bool) -> Vec<Entry> {
         let leaves = self.left.filter(|from| left != Some(*from)).map(|from| Entry::Leave { number, from });
         let dies = (self.died && !has_died).then_some(Entry::Die { number });
         leaves.into_iter().chain(dies).collect()
-    }
-}
-
-/// A fragment to read that the runtime fills.
-#[derive(Debug)]
-pub struct Receiver {
-    shared: Arc<Shared>,
-    region: Region,
-    variable: VariableId,
-    fragment: Arc<Fragment>,
-    elements: IndexSet,
-    /// Of its own region, as soon as one is needed.
-    observer: Option<Observer>,
-}
-
-impl Receiver {
-    /// Its region, within the arena of objects.
-    pub fn name(&self) -> &str {
-        let name = self.region.name();
-        name.strip_prefix(ARENA).and_then(|name| name.strip_prefix('/')).unwrap_or(name)
-    }
-
-    /// What lies where in it.
-    pub fn fragment(&self) -> &Arc<Fragment> {
-        &self.fragment
-    }
-
-    /// Its elements, in the object's own space of indices.
-    pub fn elements(&self) -> &IndexSet {
-        &self.elements
-    }
-
-    /// The newest version that was published in it.
-    pub fn newest(&self) -> Option<Version> {
-        self.region.newest()
-    }
-
-    fn observer(&mut self) -> Result<&Observer> {
-        if self.observer.is_none() {
-            self.observer = Some(self.shared.site.observing()?.open(self.name())?);
-        }
-        match &self.observer {
-            Some(observer) => Ok(observer),
-            None => unreachable!("it was just opened"),
-        }
-    }
-
-    /// Whether a version is there.
-    ///
-    /// # Errors
-    /// Those of an observer.
-    pub fn has(&mut self, version: Version) -> Result<bool> {
-        match self.newest() {
-            Some(newest) if newest > version => Ok(self.observer()?.version(version).is_ok()),
-            newest => Ok(newest == Some(version)),
-        }
-    }
-
-    /// The newest version, and its bytes.
-    ///
-    /// # Errors
-    /// Those of an observer.
-    pub fn base(&mut self) -> Result<Option<(Version, stillframe::View)>> {
-        let Some((snapshot, name)) = self.newest_held()? else { return Ok(None) };
-        Ok(Some((snapshot.version(), snapshot.view(&name)?)))
-    }
-
-    /// The newest version, held and mapped, and what its bytes are called there.
-    ///
-    /// # Errors
-    /// Those of an observer.
-    pub fn newest_held(&mut self) -> Result<Option<(Snapshot, String)>> {
-        let Some(newest) = self.newest() else { return Ok(None) };
-        let name = layout::declaration(&self.fragment, true).name;
-        let snapshot = self.observer()?.version(newest)?;
-        snapshot.view(&name)?;
-        Ok(Some((snapshot, name)))
-    }
-
-    /// Memory of the next version, whatever lay in it before.
-    ///
-    /// # Errors
-    /// Environment if there is none.
-    pub fn loan(&mut self) -> Result<LoanBytes> {
-        Ok(self.region.loan_bytes(self.variable)?)
-    }
-
-    /// Publishes what was written into the loan.
-    ///
-    /// # Errors
-    /// Those of a publish.
-    pub fn publish(&mut self, version: Version, published_ns: u64, loan: LoanBytes) -> Result<()> {
-        loan.submit();
-        let mut publication = self.region.publish(version);
-        if published_ns > 0 {
-            publication = publication.published_ns(published_ns);
-        }
-        publication.commit()?;
-        Ok(())
-    }
-
-    /// Removes its region. Whoever holds a version of it keeps that.
-    ///
-    /// # Errors
-    /// Those of the region.
-    pub fn remove(self) -> Result<()> {
-        Ok(self.region.unlink()?)
     }
 }
 

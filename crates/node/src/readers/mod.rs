@@ -13,7 +13,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use stillframe_kernel::points;
 use stillframe_object::bindings as bindings_of;
-use stillframe_object::relay::Receiver;
+use stillframe_object::receiver::Receiver;
 use stillframe_object::runtime::Reply;
 use stillframe_roster::readiness::{Loss, Readiness};
 use stillframe_roster::writer::{Node, Version, Writer};
