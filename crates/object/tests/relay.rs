@@ -46,6 +46,16 @@ fn shared(dir: &Dir, former: &RemoteFragment) -> (Object, Relay, WriteFragment) 
     (object, relay, own)
 }
 
+/// An object both halves of which are written here, by writers that count.
+fn local(dir: &Dir) -> (Object, Relay, WriteFragment, WriteFragment) {
+    let object = create(dir);
+    let mut relay = object.relay();
+    let half = |text| object.write(text).attach().unwrap();
+    let (own, other) = (half("{ var v [x:4] = u[x] }"), half("{ var v [x:4] = u[x+4] }"));
+    [&own, &other].into_iter().for_each(|writer| relay.decide(writer.number(), Ok(())).unwrap());
+    (object, relay, own, other)
+}
+
 #[test]
 fn a_writer_that_is_told_of_no_more_stays_until_a_version_without_it_is_complete() {
     let _watchdog = watchdog(60);
@@ -143,16 +153,11 @@ fn a_refused_fragment_goes_at_once() {
 fn what_a_dead_writer_was_ahead_with_is_complete_only_when_the_runtime_says_so() {
     let _watchdog = watchdog(60);
     let dir = Dir::new("sealed");
-    let object = create(&dir);
-    let (mut own, mut relay) = (object.write("{ var v [x:4] = u[x] }").attach().unwrap(), object.relay());
-    let mut dying = object.write("{ var v [x:4] = u[x+4] }").attach().unwrap();
+    let (object, mut relay, mut own, mut dying) = local(&dir);
     // Somebody of another node reads it, or will write it.
     let mut gone = remote(1, 0, 1, 1);
     (gone.left, gone.died) = (Some(1), true);
     relay.tell(&[gone]).unwrap();
-    for number in [own.number(), dying.number()] {
-        relay.decide(number, Ok(())).unwrap();
-    }
     for version in 1..=2 {
         publish(&mut own, version);
         publish(&mut dying, version);
@@ -182,12 +187,7 @@ fn what_a_dead_writer_was_ahead_with_is_complete_only_when_the_runtime_says_so()
 fn a_runtime_that_is_started_again_says_what_is_complete_of_dead_writers_where_nobody_writes_elsewhere() {
     let _watchdog = watchdog(60);
     let dir = Dir::new("restart");
-    let object = create(&dir);
-    let mut own = object.write("{ var v [x:4] = u[x] }").attach().unwrap();
-    let mut dying = object.write("{ var v [x:4] = u[x+4] }").attach().unwrap();
-    let mut relay = object.relay();
-    relay.decide(own.number(), Ok(())).unwrap();
-    relay.decide(dying.number(), Ok(())).unwrap();
+    let (object, mut relay, mut own, mut dying) = local(&dir);
     publish(&mut own, 1);
     (1..=3).for_each(|version| publish(&mut dying, version));
     drop(dying);
