@@ -40,6 +40,19 @@ pub enum Error {
         /// Those that could be used.
         found: Vec<String>,
     },
+    /// A provider needs a setting of libfabric, without which the process may crash.
+    #[error(
+        "libfabric may crash in provider '{provider}' when a connection ends, unless {variable}={value} is in the environment: \
+         set it before the program starts, as `still node` does"
+    )]
+    Environment {
+        /// The provider.
+        provider: String,
+        /// The variable that has to be set.
+        variable: &'static str,
+        /// Its value.
+        value: &'static str,
+    },
     /// This is no name of a provider.
     #[error("'{name}' is no name of a provider: it has 1 to 200 letters, digits, and - _ ; .")]
     Name {

@@ -14,6 +14,10 @@ use stillframe_link::{Bulk, BulkReceiver, BulkSender, End, Fabric, Place};
 /// Bytes of a provider's name at most.
 const NAME_BYTES_MAX: usize = 200;
 
+/// Lets a sender write long messages where they belong (`ofi_rxm`), and not the receiver fetch them: where a connection of TCP ends while
+/// something is fetched, libfabric 1.17 uses what it has freed, and the process crashes.
+const WRITES: (&str, &str) = ("FI_OFI_RXM_USE_RNDV_WRITE", "1");
+
 /// A provider of libfabric.
 pub struct Libfabric {
     library: &'static Library,
@@ -31,7 +35,8 @@ impl Libfabric {
     /// Opens the library, and looks whether the provider is there: `tcp`, `shm`, or what the site has, such as `verbs;ofi_rxm` or `cxi`.
     ///
     /// # Errors
-    /// [`Error::NoLibrary`] and its like where the library cannot be used; [`Error::Name`]; [`Error::NoProvider`].
+    /// [`Error::NoLibrary`] and its like where the library cannot be used; [`Error::Name`]; [`Error::NoProvider`];
+    /// [`Error::Environment`].
     pub fn open(provider: &str) -> Result<Libfabric> {
         let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-_;.".contains(&byte);
         if provider.is_empty() || provider.len() > NAME_BYTES_MAX || !provider.bytes().all(is_plain) {
@@ -39,6 +44,10 @@ impl Libfabric {
         }
         let library = Library::open()?;
         library.find(provider)?;
+        let (variable, value) = WRITES;
+        if library.is_over_tcp(provider)? && std::env::var_os(variable).is_none_or(|is| is != value) {
+            return Err(Error::Environment { provider: provider.into(), variable, value });
+        }
         Ok(Libfabric { library, provider: provider.into(), name: format!("fabric:{provider}").into() })
     }
 

@@ -4,14 +4,18 @@
 mod common;
 
 use common::{LONG, identity, options, watchdog};
+use std::process::Command;
 use std::sync::Arc;
 use stillframe_fabric::{Error, Libfabric};
 use stillframe_link::{Connection, Listener, Means, Refusal};
+
+const WRITES: &str = "FI_OFI_RXM_USE_RNDV_WRITE";
 
 fn fabric(provider: &str) -> Option<Means> {
     match Libfabric::open(provider) {
         Ok(fabric) => Some(Means::Fabric(Arc::new(fabric))),
         Err(error) => {
+            assert!(!matches!(error, Error::Environment { .. }), "{error}");
             eprintln!("skipped: {error}");
             None
         }
@@ -52,5 +56,27 @@ fn a_provider_that_is_not_there_is_named_and_so_are_those_that_are() {
     }
     for wrong in ["", "a b", "tcp\0", "../x", &"x".repeat(201)] {
         assert!(matches!(Libfabric::open(wrong), Err(Error::Name { .. })), "{wrong}");
+    }
+}
+
+/// For a process without the setting.
+const ALONE: &str = "STILLFRAME_TEST_ALONE";
+
+#[test]
+fn tcp_is_refused_without_the_setting_that_keeps_it_from_crashing() {
+    if std::env::var_os(ALONE).is_some() {
+        match Libfabric::open("tcp").unwrap_err() {
+            Error::Environment { variable, value, .. } => assert_eq!((variable, value), (WRITES, "1")),
+            Error::NoLibrary { why } => eprintln!("skipped: {why}"),
+            other => panic!("{other}"),
+        }
+        return;
+    }
+    for value in [None, Some("0")] {
+        let mut command = Command::new(std::env::current_exe().unwrap());
+        command.args(["tcp_is_refused", "--nocapture"]).env(ALONE, "1").env_remove(WRITES);
+        value.map(|value| command.env(WRITES, value));
+        let output = command.output().unwrap();
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     }
 }

@@ -119,6 +119,7 @@ fn nodes_exchange_versions_over_libfabric() {
     for provider in ["tcp", "shm"].into_iter().filter(|provider| has_shm || *provider != "shm") {
         match Libfabric::open(provider) {
             Ok(fabric) => exchange(&Means::Fabric(Arc::new(fabric))),
+            Err(error @ stillframe_fabric::Error::Environment { .. }) => panic!("{error}"),
             Err(error) => eprintln!("skipped: {error}"),
         }
     }

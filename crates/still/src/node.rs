@@ -25,6 +25,10 @@ const PROGRAM: &str = "still-node";
 /// says otherwise: 80 MiB for each endpoint. Versions go past them.
 const FABRIC_BUFFERS: (&str, &str) = ("FI_OFI_RXM_BUFFER_SIZE", "1024");
 
+/// Lets a sender write long messages where they belong, and not the receiver fetch them: else libfabric may crash when a connection ends,
+/// and the runtime refuses to use it.
+const FABRIC_WRITES: (&str, &str) = ("FI_OFI_RXM_USE_RNDV_WRITE", "1");
+
 /// That a provider which libfabric loads takes no signals, and writes no file where the runtime stands if it crashes (`libpsm`).
 const NO_BACKTRACE: (&str, &str) = ("IPATH_NO_BACKTRACE", "1");
 
@@ -33,7 +37,7 @@ pub fn run(context: &mut Context, args: &Args) -> Verdict {
     let mut command = Command::new(beside::find(PROGRAM, "`make build` makes it, and `make install` puts it there")?);
     // The directory of regions is given as to all commands, before or behind their names.
     command.env("STILLFRAME_DIR", &context.dir);
-    for (name, value) in [FABRIC_BUFFERS, NO_BACKTRACE] {
+    for (name, value) in [FABRIC_BUFFERS, FABRIC_WRITES, NO_BACKTRACE] {
         if std::env::var_os(name).is_none() {
             command.env(name, value);
         }

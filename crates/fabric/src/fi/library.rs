@@ -141,6 +141,19 @@ impl Library {
         }
     }
 
+    /// Whether a provider makes messages out of connections of TCP.
+    ///
+    /// # Errors
+    /// [`Error::Call`].
+    pub(crate) fn is_over_tcp(&'static self, provider: &str) -> Result<bool> {
+        let Some(all) = self.ask(Some(provider), None)? else { return Ok(false) };
+        Ok(all.iter().any(|info| {
+            // SAFETY: the list has all attributes, and texts end with a zero.
+            let name = unsafe { text((*info.as_ref().fabric_attr).prov_name) };
+            name.contains("tcp") && name.contains("ofi_rxm")
+        }))
+    }
+
     /// What a provider offers for a node with this address.
     ///
     /// # Errors
