@@ -33,12 +33,19 @@ pub struct JoinOptions {
     address: String,
     lease: Duration,
     former: Option<Node>,
+    above: Option<Node>,
 }
 
 impl JoinOptions {
     /// A node of this name, whose runtime listens at this address.
     pub fn new(name: impl Into<String>, address: impl Into<String>) -> JoinOptions {
-        JoinOptions { name: name.into(), address: address.into(), lease: Duration::from_secs(3), former: None }
+        JoinOptions {
+            name: name.into(),
+            address: address.into(),
+            lease: Duration::from_secs(3),
+            former: None,
+            above: None,
+        }
     }
 
     /// How long the node stays one when nothing is heard of it: whole seconds, 3 by default. etcd makes it no shorter than 2 s.
@@ -51,6 +58,12 @@ impl JoinOptions {
     /// name, its lease is ended as soon as this one has joined: nobody has to wait for that. The caller makes sure that it runs no more.
     pub fn former(mut self, node: Option<Node>) -> Self {
         self.former = node;
+        self
+    }
+
+    /// A number that was given before, if one is known: this node gets a higher one, also of an etcd that has lost its count.
+    pub fn above(mut self, node: Option<Node>) -> Self {
+        self.above = node;
         self
     }
 }
@@ -73,7 +86,7 @@ impl Cluster {
     /// [`Error::Unfit`] for names that cannot be kept; [`Error::Option`] if this `etcd` has a node already; those of etcd.
     pub fn join(etcd: &Etcd, options: JoinOptions) -> Result<Cluster> {
         let shared = etcd.shared.clone();
-        let JoinOptions { name, address, lease, former } = options;
+        let JoinOptions { name, address, lease, former, above } = options;
         let info = NodeInfo { name, address, incarnation: epoch::random() };
         info.check().map_err(|why| Error::Unfit { what: format!("node '{}'", info.name), why })?;
         let seconds = lease.as_secs() + u64::from(lease.subsec_nanos() > 0);
@@ -83,7 +96,7 @@ impl Cluster {
         if shared.has_node.swap(true, Ordering::AcqRel) {
             return Err(Error::option("joining", "there is a node by this handle: drop it first, or open another"));
         }
-        let joined = enter(&shared, info, seconds as i64).and_then(|cluster| {
+        let joined = enter(&shared, info, seconds as i64, above).and_then(|cluster| {
             cluster.end_former(former)?;
             Ok(cluster)
         });
@@ -253,13 +266,16 @@ impl Drop for Cluster {
     }
 }
 
-fn enter(shared: &Arc<Shared>, info: NodeInfo, seconds: i64) -> Result<Cluster> {
+fn enter(shared: &Arc<Shared>, info: NodeInfo, seconds: i64, above: Option<Node>) -> Result<Cluster> {
     let (inner, deadline) = (shared.clone(), shared.client.deadline);
     let member = shared.reactor.wait("join", deadline.saturating_mul(5), async move {
         let Shared { client, keys, .. } = &*inner;
         let (epoch, _) = epoch::ensure(client, keys, 0).await?;
         let granted = grant(&inner, seconds).await?;
         points::hit("join.granted");
+        if let Some(above) = above {
+            counter::raise(client, keys, above).await?;
+        }
         loop {
             let node = counter::next(client, keys).await?;
             // A number that is in use although the counter is below it: of a node from before etcd lost its data.

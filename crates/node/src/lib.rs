@@ -27,6 +27,7 @@
 //! | `socket` | what this node's programs ask |
 //! | [`runtime`] | the threads |
 //! | [`links`] | connections to other nodes |
+//! | [`numbers`] | the numbers of nodes that this machine has heard of |
 //! | `spread` | which node is to be the home of what |
 //! | [`names`] | nodes, homes and names in etcd |
 //! | `meeting` | where a node finds the names, if nobody tells it |
@@ -50,6 +51,7 @@ mod meeting;
 mod memory;
 pub mod names;
 pub mod network;
+pub mod numbers;
 mod outbox;
 mod readers;
 pub mod reporting;

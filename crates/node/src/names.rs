@@ -4,6 +4,7 @@ use crate::cluster::Cluster;
 use crate::error::Result;
 use crate::links::Links;
 use crate::network::Network;
+use crate::numbers::Numbers;
 use crate::runtime::Runtime;
 use crate::spread;
 use std::collections::{BTreeMap, BTreeSet};
@@ -34,6 +35,7 @@ pub struct EtcdCluster {
     /// Whether another node has this one's number.
     is_taken: AtomicBool,
     known: Mutex<Machines>,
+    numbers: Arc<Numbers>,
 }
 
 /// Which node each machine is.
@@ -48,8 +50,9 @@ struct Machines {
 impl Machines {
     /// A machine has this number from now on; the one before, if it had another.
     fn join(&mut self, name: &str, node: Node) -> Option<Node> {
-        // Where etcd lost its count, a number may be given once more.
+        // Where etcd lost its count, a number may be given once more: then it is no other machine's any more.
         self.former.remove(&node);
+        self.last.retain(|other, last| other == name || *last != node);
         let former = self.last.insert(name.into(), node).filter(|former| *former != node)?;
         self.former.insert(former);
         Some(former)
@@ -122,13 +125,14 @@ impl Cluster for EtcdCluster {
 
 impl EtcdCluster {
     /// Of a node that has joined.
-    pub fn new(etcd: &Etcd, cluster: stillframe_etcd::Cluster) -> EtcdCluster {
+    pub fn new(etcd: &Etcd, cluster: stillframe_etcd::Cluster, numbers: Arc<Numbers>) -> EtcdCluster {
         EtcdCluster {
             cluster,
             names: Arc::new(etcd.names()),
             links: OnceLock::new(),
             is_taken: AtomicBool::new(false),
             known: Mutex::default(),
+            numbers,
         }
     }
 
@@ -228,6 +232,8 @@ impl EtcdCluster {
     }
 
     fn join(&self, node: Node, info: &NodeInfo, runtime: &Runtime, links: &Arc<Links>) {
+        // Where it cannot be written, etcd's count has to do.
+        let _ = self.numbers.note(node);
         let former = self.known().join(&info.name, node);
         if let Some(former) = former {
             runtime.replaced(former, node);
@@ -313,5 +319,7 @@ mod tests {
         assert_eq!(machines.former, BTreeSet::from([Node(1), Node(5)]));
         assert_eq!(machines.join("c", Node(1)), None, "etcd has lost its count");
         assert_eq!(machines.former, BTreeSet::from([Node(5)]));
+        assert_eq!(machines.join("d", Node(2)), None, "once more");
+        assert_eq!(machines.join("b", Node(8)), None, "its number is another's, whose connection stays");
     }
 }

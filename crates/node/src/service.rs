@@ -5,14 +5,14 @@ use crate::keeper::{Keeper, port_of};
 use crate::links::Links;
 use crate::meeting::{self, Meeting};
 use crate::names::EtcdCluster;
+use crate::numbers::Numbers;
 use crate::runtime::Runtime;
-use std::fs;
 use std::net::{IpAddr, SocketAddr};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{self, JoinHandle};
-use std::time::Duration;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use stillframe_etcd::{Child, Etcd, Home, JoinOptions, NodeInfo, Shard, Tls};
 use stillframe_kernel::disk::capacity_bytes;
 use stillframe_kernel::points;
@@ -21,9 +21,6 @@ use stillframe_link::{Connection, Identity, Listener, Means, Options};
 use stillframe_object::Objects;
 use stillframe_roster::writer::Node;
 use stillframe_wire::hello::{Hello, Protocols};
-
-/// In the directory of objects: the number that this machine had last.
-const NODE: &str = "runtime.node";
 
 /// How long another node may take to start an etcd.
 const MEETING_LIMIT: Duration = Duration::from_secs(60);
@@ -70,7 +67,7 @@ pub struct Service {
     follower: Option<JoinHandle<()>>,
     keeper: Option<Keeper>,
     meeting: Option<Meeting>,
-    kept: PathBuf,
+    numbers: Arc<Numbers>,
 }
 
 /// Where names are kept.
@@ -80,6 +77,8 @@ struct Names {
     tls: Tls,
     keeper: Option<Keeper>,
     meeting: Option<Meeting>,
+    /// Whether this node kept them before, in the memory of an etcd that has ended.
+    has_lost_count: bool,
 }
 
 impl Names {
@@ -122,17 +121,19 @@ impl Service {
         };
         let names = find_names(&options, &identity)?;
         let etcd = open(&names, &identity)?;
-        let kept = options.dir.join(".objects").join(NODE);
-        let former = former(&kept);
+        let numbers = Arc::new(Numbers::open(&options.dir));
+        let former = numbers.former();
         let nodes = etcd.nodes().map_err(|error| names.explain(error))?;
         check_namesakes(&nodes, &options.name, former, address, &identity, &linking)?;
-        let joining = JoinOptions::new(&options.name, address.to_string()).lease(options.lease).former(former);
+        let above = numbers.highest().or_else(|| names.has_lost_count.then(above_all));
+        let joining = JoinOptions::new(&options.name, address.to_string()).lease(options.lease);
+        let joining = joining.former(former).above(above);
         let joined = stillframe_etcd::Cluster::join(&etcd, joining).map_err(|error| names.explain(error))?;
         let node = joined.node();
         points::hit("node.joined");
-        fs::write(&kept, node.0.to_string()).map_err(Error::io("write", &kept))?;
+        numbers.join(node)?;
         points::hit("node.noted");
-        let cluster = Arc::new(EtcdCluster::new(&etcd, joined));
+        let cluster = Arc::new(EtcdCluster::new(&etcd, joined, numbers.clone()));
         let hello = Hello {
             protocols: Protocols::OWN,
             job: identity.job().into(),
@@ -156,7 +157,7 @@ impl Service {
         };
         let Names { addresses, keeper, meeting, .. } = names;
         let (endpoint, follower) = (addresses.join(","), Some(follower));
-        Ok(Service { runtime, links, cluster, address, endpoint, has_ended, follower, keeper, meeting, kept })
+        Ok(Service { runtime, links, cluster, address, endpoint, has_ended, follower, keeper, meeting, numbers })
     }
 
     /// The number of this node.
@@ -196,7 +197,7 @@ impl Service {
     /// Those of etcd: then others hear of it when the lease ends.
     pub fn leave(mut self) -> Result<()> {
         self.end();
-        let _ = fs::remove_file(&self.kept);
+        self.numbers.remove();
         if let Some(meeting) = &self.meeting {
             meeting.end();
         }
@@ -233,12 +234,14 @@ fn find_names(options: &ServiceOptions, identity: &Identity) -> Result<Names> {
         Tls { ca: file(AUTHORITY), certificate: file(CERTIFICATE), key: file(KEY), name: Some(identity.name()) }
     });
     if !options.names.is_empty() {
-        return Ok(Names { addresses: options.names.clone(), tls, keeper: None, meeting: None });
+        let addresses = options.names.clone();
+        return Ok(Names { addresses, tls, keeper: None, meeting: None, has_lost_count: false });
     }
     let meeting = Meeting::new(&options.identity, &options.name, &options.dir);
     let before = match meeting.join(MEETING_LIMIT)? {
         meeting::Keeper::Other(address) => {
-            return Ok(Names { addresses: vec![address], tls, keeper: None, meeting: Some(meeting) });
+            let (addresses, meeting) = (vec![address], Some(meeting));
+            return Ok(Names { addresses, tls, keeper: None, meeting, has_lost_count: false });
         }
         meeting::Keeper::Own(before) => before,
     };
@@ -252,7 +255,8 @@ fn find_names(options: &ServiceOptions, identity: &Identity) -> Result<Names> {
     // Others would wait for it.
     let keeper = told.inspect_err(|_| meeting.end())?;
     let addresses = vec![keeper.address().to_owned()];
-    Ok(Names { addresses, tls, keeper: Some(keeper), meeting: Some(meeting) })
+    let has_lost_count = before.is_some();
+    Ok(Names { addresses, tls, keeper: Some(keeper), meeting: Some(meeting), has_lost_count })
 }
 
 fn open(names: &Names, identity: &Identity) -> Result<Etcd> {
@@ -283,9 +287,11 @@ fn check_namesakes(
     Ok(())
 }
 
-/// The number that this machine had last, if it wrote it down.
-fn former(kept: &Path) -> Option<Node> {
-    fs::read_to_string(kept).ok()?.trim().parse().ok().map(Node)
+/// A number above all that were given, for a machine that was the first of the job and has lost what it wrote down, as when it was
+/// started anew: the others, which know, may be too late. Nodes do not join once a second, so that the clock is ahead of their count.
+fn above_all() -> Node {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    Node(u32::try_from(since.as_secs()).unwrap_or(u32::MAX / 2))
 }
 
 #[cfg(test)]

@@ -356,6 +356,29 @@ fn a_runtime_that_is_started_again_goes_on_where_it_was() {
     }
 }
 
+/// Names are in the memory of an etcd that ends with the first node's runtime, and its count with them.
+#[test]
+fn the_first_node_never_gets_a_number_for_the_second_time() {
+    let _watchdog = watchdog(120);
+    let place = Place::new("count");
+    let mut given = BTreeSet::new();
+    let mut first = Some(place.start("a", &[], &Means::Tls));
+    given.insert(first.as_ref().unwrap().node());
+    let second = place.start("b", &[], &Means::Tls);
+    given.insert(second.node());
+    drop(second);
+    for _ in 0..3 {
+        restart(&place.node("a"), &mut first, place.options("a", &[], &Means::Tls));
+        let node = first.as_ref().unwrap().node();
+        assert!(given.insert(node), "{node:?} is one of those before");
+    }
+    // As after the machine was started anew, for regions are in memory.
+    drop(first.take());
+    std::fs::remove_dir_all(place.node("a")).unwrap();
+    let node = place.start("a", &[], &Means::Tls).node();
+    assert!(given.insert(node), "{node:?} is one of those before");
+}
+
 #[test]
 fn a_program_creates_on_all_nodes_whatever_runtimes_end_between() {
     let _watchdog = watchdog(120);

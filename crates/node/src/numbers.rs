@@ -1,0 +1,124 @@
+//! The numbers of nodes that this machine has heard of, where its next runtime finds them: an etcd whose data are in memory loses its
+//! count with them, and a number that is given twice would be taken for a node that is gone.
+
+use crate::error::{Error, Result};
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use stillframe_roster::writer::Node;
+
+/// In the directory of objects: the number that this machine had last, and the highest one that it has heard of.
+const FILE: &str = "runtime.node";
+
+/// Numbers, and their file.
+#[derive(Debug)]
+pub struct Numbers {
+    path: PathBuf,
+    noted: Mutex<Option<Noted>>,
+}
+
+/// What the file says.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Noted {
+    own: Node,
+    highest: Node,
+}
+
+impl Numbers {
+    /// Those that the former runtime of these regions wrote down.
+    pub(crate) fn open(regions: &Path) -> Numbers {
+        let path = regions.join(".objects").join(FILE);
+        let noted = fs::read_to_string(&path).ok().and_then(|text| read(&text));
+        Numbers { path, noted: Mutex::new(noted) }
+    }
+
+    /// The number that this machine had last.
+    pub(crate) fn former(&self) -> Option<Node> {
+        self.noted().map(|noted| noted.own)
+    }
+
+    /// The highest number that it has heard of.
+    pub(crate) fn highest(&self) -> Option<Node> {
+        self.noted().map(|noted| noted.highest)
+    }
+
+    /// This machine has this number from now on.
+    ///
+    /// # Errors
+    /// Those of the system.
+    pub(crate) fn join(&self, own: Node) -> Result<()> {
+        let mut noted = self.noted();
+        let highest = noted.map_or(own, |noted| noted.highest.max(own));
+        self.write(&mut noted, Noted { own, highest })
+    }
+
+    /// There is a node of this number.
+    ///
+    /// # Errors
+    /// Those of the system.
+    pub(crate) fn note(&self, node: Node) -> Result<()> {
+        let mut noted = self.noted();
+        match *noted {
+            Some(Noted { own, highest }) if node > highest => self.write(&mut noted, Noted { own, highest: node }),
+            _ => Ok(()),
+        }
+    }
+
+    /// This machine leaves the job.
+    pub(crate) fn remove(&self) {
+        let _ = fs::remove_file(&self.path);
+    }
+
+    fn noted(&self) -> MutexGuard<'_, Option<Noted>> {
+        self.noted.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A runtime that is killed meanwhile leaves what was there.
+    fn write(&self, noted: &mut Option<Noted>, new: Noted) -> Result<()> {
+        let part = self.path.with_extension("part");
+        fs::write(&part, format!("{} {}\n", new.own.0, new.highest.0)).map_err(Error::io("write", &part))?;
+        fs::rename(&part, &self.path).map_err(Error::io("rename", &self.path))?;
+        *noted = Some(new);
+        Ok(())
+    }
+}
+
+fn read(text: &str) -> Option<Noted> {
+    let mut numbers = text.split_whitespace().map(|word| word.parse().ok().map(Node));
+    let own = numbers.next()??;
+    Some(Noted { own, highest: numbers.next().flatten().map_or(own, |highest| highest.max(own)) })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_one_runtime_heard_of_the_next_one_knows() {
+        let regions = tempfile::tempdir().unwrap();
+        fs::create_dir(regions.path().join(".objects")).unwrap();
+        let first = Numbers::open(regions.path());
+        assert_eq!((first.former(), first.highest()), (None, None));
+        first.note(Node(9)).unwrap();
+        assert_eq!(first.highest(), None, "it is no node yet");
+        first.join(Node(3)).unwrap();
+        first.note(Node(7)).unwrap();
+        first.note(Node(5)).unwrap();
+        let second = Numbers::open(regions.path());
+        assert_eq!((second.former(), second.highest()), (Some(Node(3)), Some(Node(7))));
+        second.join(Node(8)).unwrap();
+        let third = Numbers::open(regions.path());
+        assert_eq!((third.former(), third.highest()), (Some(Node(8)), Some(Node(8))));
+        third.remove();
+        assert_eq!(Numbers::open(regions.path()).former(), None);
+    }
+
+    #[test]
+    fn a_file_of_one_number_and_one_of_none() {
+        assert_eq!(read("4"), Some(Noted { own: Node(4), highest: Node(4) }));
+        assert_eq!(read("4 2"), Some(Noted { own: Node(4), highest: Node(4) }));
+        assert_eq!(read("4 x"), Some(Noted { own: Node(4), highest: Node(4) }));
+        assert_eq!(read(""), None);
+        assert_eq!(read("-1 3"), None);
+    }
+}
