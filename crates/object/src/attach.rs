@@ -15,6 +15,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use stillframe::{Observer, Region, TrackerKind, VariableId};
 use stillframe_kernel::points;
+use stillframe_roster::readiness::Cause;
 use stillframe_roster::refusal::Refusal;
 use stillframe_roster::writer::{Elements, Version, Who};
 
@@ -145,12 +146,13 @@ impl WriteOptions {
                     Ok(()) => match self.fill(&mut fragment, deadline) {
                         Ok(()) => return Ok(*fragment),
                         // Others publish on: what was the newest complete version may be one of those before by now.
-                        Err(error @ Error::ContentLost { .. }) => match self.find_newer(&shared, fragment.version())? {
+                        Err(error) if error.is_loss() => match self.find_newer(&shared, fragment.version())? {
                             Some(newer) => {
                                 announced = newer;
                                 fragment.detach()?;
                             }
-                            None => return Err(error),
+                            None if self.is_to_be_told(&shared, &error, deadline)? => fragment.detach()?,
+                            None => return Err(error.of_content()),
                         },
                         Err(error) => return Err(error),
                     },
@@ -183,8 +185,17 @@ impl WriteOptions {
     fn fill(&self, fragment: &mut WriteFragment, deadline: Deadline) -> Result<()> {
         match self.begins_with_zeros {
             true => fragment.clear(),
-            false => fragment.load(&self.text, &self.bindings, deadline).map_err(Error::of_content),
+            false => fragment.load(&self.text, &self.bindings, deadline),
         }
+    }
+
+    /// Whether this node's runtime has still to tell whose elements a complete version has. What is complete has been published: where the
+    /// one who died first is taken for theirs, another one's count.
+    fn is_to_be_told(&self, shared: &Shared, error: &Error, deadline: Deadline) -> Result<bool> {
+        let Error::Lost { losses, .. } = error else { return Ok(false) };
+        let have_died = losses.iter().all(|part| part.cause == Some(Cause::Died));
+        let may_wait = self.version.is_none() && have_died && !deadline.left().is_zero();
+        Ok(may_wait && runtime::is_expected(&shared.site.directory)?)
     }
 
     /// The newest complete version, where a fragment was attached at an older one that nobody had asked for.

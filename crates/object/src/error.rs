@@ -351,6 +351,11 @@ impl Error {
         }
     }
 
+    /// Whether content of a version cannot be had.
+    pub(crate) fn is_loss(&self) -> bool {
+        matches!(self, Error::Lost { .. } | Error::LostElsewhere { .. })
+    }
+
     /// What cannot be read, of whoever wants it to begin with.
     pub(crate) fn of_content(self) -> Error {
         match self {

@@ -3,9 +3,14 @@
 mod common;
 
 use common::{Dir, watchdog};
+use std::process::Command;
+use std::time::Duration;
 use stillframe_object::relay::{Relay, Remote, RemoteFragment};
 use stillframe_object::runtime::LOCK;
-use stillframe_object::{Object, WriteFragment};
+use stillframe_object::{Object, Objects, WriteFragment};
+
+/// The second half of the object.
+const SECOND: &str = "{ var v [x:4] = u[x+4] }";
 
 fn create(dir: &Dir) -> Object {
     dir.objects().create("u", "var u [8] int32").create().unwrap()
@@ -51,7 +56,7 @@ fn local(dir: &Dir) -> (Object, Relay, WriteFragment, WriteFragment) {
     let object = create(dir);
     let mut relay = object.relay();
     let half = |text| object.write(text).attach().unwrap();
-    let (own, other) = (half("{ var v [x:4] = u[x] }"), half("{ var v [x:4] = u[x+4] }"));
+    let (own, other) = (half("{ var v [x:4] = u[x] }"), half(SECOND));
     [&own, &other].into_iter().for_each(|writer| relay.decide(writer.number(), Ok(())).unwrap());
     (object, relay, own, other)
 }
@@ -212,7 +217,7 @@ fn writers_of_whom_the_home_says_nothing_just_now_have_not_ended() {
     relay.tell(&others).unwrap();
     relay.complete(1).unwrap();
     assert!(relay.tell(&[]).unwrap());
-    let waited = object.wait_newer(1, std::time::Duration::from_millis(1500));
+    let waited = object.wait_newer(1, Duration::from_millis(1500));
     assert!(matches!(waited, Err(stillframe_object::Error::NoNewer { .. })), "{waited:?}");
     assert!(!relay.tell(&others).unwrap());
     relay.complete(2).unwrap();
@@ -234,4 +239,64 @@ fn who_is_accepted_has_its_part_in_what_was_said_to_be_complete_before() {
     assert_ne!(object.newest().unwrap(), 3, "it may be refused");
     relay.decide(heir.number(), Ok(())).unwrap();
     assert_eq!(object.newest().unwrap(), 3, "{:?}", object.writers());
+}
+
+/// For another process: the directory in which it attaches a fragment, and ends.
+const PLACE: &str = "STILLFRAME_TEST_PLACE";
+
+/// The other process: it does nothing unless it was started by a test.
+#[test]
+fn other() {
+    let Some(place) = std::env::var_os(PLACE) else { return };
+    let object = Objects::options().dir(place).open().unwrap().wait("u", Duration::ZERO).unwrap();
+    let fragment = object.write(SECOND).zeros().attach().unwrap();
+    assert_eq!(fragment.version(), 1);
+    std::process::exit(0);
+}
+
+#[test]
+fn who_comes_after_an_heir_that_died_has_the_content_once_the_home_says_whose_it_is() {
+    let _watchdog = watchdog(60);
+    // Until then nothing is said of that heir, or a former home has accepted it.
+    for is_accepted in [false, true] {
+        come_after(is_accepted);
+    }
+}
+
+fn come_after(is_accepted: bool) {
+    let dir = Dir::new("after");
+    let (object, mut relay, mut own, mut dying) = local(&dir);
+    std::fs::write(dir.path().join(".objects").join(LOCK), "").unwrap();
+    let mut gone = remote(1, 0, 1, 1);
+    (gone.left, gone.died) = (Some(1), true);
+    relay.tell(&[gone]).unwrap();
+    [&mut own, &mut dying].into_iter().for_each(|writer| publish(writer, 1));
+    relay.complete(1).unwrap();
+    publish(&mut dying, 2);
+    drop(dying);
+    // It takes the place from version 2 on, and has no answer before it dies.
+    let mut other = Command::new(std::env::current_exe().unwrap());
+    assert!(other.args(["other", "--exact"]).env(PLACE, dir.path()).status().unwrap().success());
+    let undecided = |relay: &mut Relay| {
+        let fragments = relay.look(1).unwrap().into_iter();
+        fragments.filter(|one| one.is_accepted.is_none()).map(|one| one.who.writer.serial).collect::<Vec<_>>()
+    };
+    let heir = undecided(&mut relay)[0];
+    if is_accepted {
+        relay.decide(heir, Ok(())).unwrap();
+    }
+    publish(&mut own, 2);
+    relay.complete(2).unwrap();
+    std::thread::scope(|scope| {
+        let attaching =
+            scope.spawn(|| object.write(SECOND).attach().map(|mut next| next.bytes_mut().unwrap().to_vec()));
+        // Version 2 was whole before it, as the home says when this node's runtime is back.
+        std::thread::sleep(Duration::from_millis(1500));
+        match is_accepted {
+            true => relay.end(heir, 2).unwrap(),
+            false => relay.decide(heir, Err("version 2 is complete".into())).unwrap(),
+        }
+        let content = attaching.join().unwrap().unwrap();
+        assert_eq!(content, [2_i32; 4].map(i32::to_ne_bytes).concat());
+    });
 }
