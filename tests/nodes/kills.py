@@ -85,6 +85,7 @@ class Teller:
         self.lines = collections.deque(maxlen=30)
         self.wrong = []
         self.begun_ns = None
+        self.is_attached = False
         #: The newest version that it published or saw, and when.
         self.newest, self.newest_ns = 0, None
         self.count = 0
@@ -109,6 +110,8 @@ class Teller:
     def _note(self, what, rest):
         if what == "begun":
             self.begun_ns = int(rest)
+        elif what in ("attached", "detached"):
+            self.is_attached = what == "attached"
         elif what in ("seen", "published"):
             version, at_ns = map(int, rest.split()[:2])
             self.count += 1
@@ -346,7 +349,23 @@ class Group:
     def end_runtime(self, index):
         process = self.runtimes.pop(index)
         process.kill()
-        process.wait(PATIENCE)
+        try:
+            process.wait(PATIENCE)
+        except subprocess.TimeoutExpired:
+            raise Wrong(f"the runtime of node {index + 1} does not end: {self.where(process)}: {self.state()}") from None
+
+    @staticmethod
+    def where(process):
+        """What a process does that was killed and does not end, as the kernel tells."""
+        inner = process.inner
+        told = []
+        for number in (process.pid, inner):
+            for file in ("status", "wchan", "stack"):
+                try:
+                    told.append(Path(f"/proc/{number}/{file}").read_text())
+                except OSError as error:
+                    told.append(str(error))
+        return f"{inner} of {process.pid}: {told}"
 
     def start_rank(self, name, env=None):
         self.history.append(f"start {name} {env or ''}")
@@ -458,12 +477,16 @@ class Group:
             raise Wrong(f"{name} says not who has what it waits for: {text}: {self.state()}")
 
     def watch_publishing(self, seconds):
-        """Ranks publish while something is dead."""
+        """Ranks publish while something is dead. One that comes anew just then may wait for who accepts it."""
         writers = [teller for name, teller in self.tellers.items() if name.startswith("writer")]
         before = [writer.newest for writer in writers]
         time.sleep(seconds)
         for writer, newest in zip(writers, before):
-            if not writer.wait(lambda writer=writer, newest=newest: writer.newest > newest, PATIENCE):
+
+            def goes_on(writer=writer, newest=newest):
+                return writer.newest > newest or not writer.is_attached
+
+            if not writer.wait(goes_on, PATIENCE):
                 raise Wrong(f"a rank on {writer.node.name} publishes no more: {self.state()}")
 
     # Kills.

@@ -6,7 +6,7 @@
 //! | line | |
 //! |---|---|
 //! | `begun NS` | it runs |
-//! | `attached VERSION NS` | it has its fragment |
+//! | `attached VERSION NS`, `detached NS` | it has its fragment, or has none and will attach anew |
 //! | `published VERSION NS`, `seen VERSION NS` | all elements of a version were published, or read and checked |
 //! | `newest VERSION`, `without TEXT` | a reader that was asked could read the newest complete version, or not and why |
 //! | `waits TEXT`, `lost TEXT` | an error that may come while somebody is dead |

@@ -72,6 +72,7 @@ pub fn run(object: &Object, clock: Clock, band: &Band) -> Result<(), Box<dyn std
     let indices = band.indices();
     loop {
         let stayed = band.attach(object).and_then(|fragment| stay(object, clock, fragment, &indices));
+        say("detached", boot_ns());
         if let Err(error) = stayed {
             match &error {
                 // Whoever was here before counts as living for a moment.
