@@ -71,15 +71,22 @@ def test_delay_and_loss_tear_nothing(job):
     job = job(3, delay_ms=20, loss=0.01)
     writers = job.writers("heat", ROWS, COLUMNS, [0, 1])
     readers = [job.reader("heat", index) for index in (0, 2)]
-    for reader in readers:
-        reader.tell("follow", last=60, timeout=30)
-    for writer in writers:
-        writer.tell("publish_all", first=1, last=60, pause_ms=50)
-    for reader in readers:
-        seen = reader.answer()
-        assert seen == sorted(set(seen)) and len(seen) > 1 and seen[-1] == 60, seen
-    for writer in writers:
-        writer.answer()
+    follows = []
+    # A machine that is busy with something else may let a round pass before anything but its last version comes.
+    for last in range(60, 360, 60):
+        for reader in readers:
+            reader.tell("follow", last=last, timeout=30)
+        for writer in writers:
+            writer.tell("publish_all", first=last - 59, last=last, pause_ms=50)
+        rounds = [reader.answer() for reader in readers]
+        for writer in writers:
+            writer.answer()
+        for seen in rounds:
+            assert seen == sorted(set(seen)) and seen[-1] == last, seen
+        follows.append([len(seen) for seen in rounds])
+        if min(follows[-1]) > 1:
+            break
+    assert min(follows[-1]) > 1, follows
 
 
 def test_who_follows_over_a_slow_link_is_not_told_of_versions_that_went(job):

@@ -2,16 +2,18 @@
 
 use crate::error::Result;
 use crate::sending::Origin;
+use drepl::IndexSet;
 use std::collections::BTreeMap;
 use stillframe::Snapshot;
 use stillframe_kernel::exits::Exits;
 use stillframe_object::relay::{LocalFragment, Relay};
 use stillframe_object::{Cause, Part, Writer as Named};
-use stillframe_roster::readiness::Share;
+use stillframe_roster::readiness::{Loss, Share};
 use stillframe_roster::runtime::Runtime;
-use stillframe_roster::writer::{Version, Writer};
+use stillframe_roster::writer::{Node, Version, Who, Writer};
 use stillframe_wire::ObjectId;
 use stillframe_wire::data::FragmentText;
+use stillframe_wire::roster::Declared;
 
 /// An object, as its files and its home tell of it.
 #[derive(Debug)]
@@ -23,6 +25,17 @@ pub(crate) struct Known {
     pub(crate) local: BTreeMap<Writer, LocalFragment>,
     /// Versions that this node holds for all.
     pub(crate) pins: BTreeMap<Version, BTreeMap<Writer, Snapshot>>,
+    /// Writers of nodes that were lost, as the home said last before.
+    pub(crate) lost: Vec<Lost>,
+}
+
+/// A writer of a node that was lost. If the home was lost with it, the next one has never heard of it.
+#[derive(Debug)]
+pub(crate) struct Lost {
+    who: Who,
+    elements: IndexSet,
+    /// The first version that it writes.
+    from: Version,
 }
 
 impl Known {
@@ -93,6 +106,30 @@ impl Known {
     pub(crate) fn shown(&self, shares: &[Share]) -> String {
         let parts = shares.iter().map(|share| self.part(share, None).to_string());
         parts.collect::<Vec<_>>().join("; ")
+    }
+
+    /// Notes the writers of a node that was lost, of those that the home declared.
+    pub(crate) fn lose<'d>(&mut self, node: Node, declared: impl Iterator<Item = &'d Declared>) {
+        for one in declared.filter(|one| one.writer.node == node && one.left.is_none()) {
+            // What cannot be read now could not before.
+            let Ok((_, elements)) = self.relay.fragment(&one.layout.text, &numbers(&one.layout)) else { continue };
+            self.lost.push(Lost { who: Who { writer: one.writer, rank: one.rank }, elements, from: one.from });
+        }
+    }
+
+    /// What is lost of elements of a version that nobody has attached, as the home says: those of writers that were lost.
+    pub(crate) fn lost_of(&self, version: Version, shares: &[Share]) -> Vec<Loss> {
+        let mut losses = Vec::new();
+        for share in shares.iter().filter(|share| share.who.is_none()) {
+            for lost in self.lost.iter().filter(|lost| lost.from <= version) {
+                let Ok(elements) = lost.elements.intersection(&share.elements) else { continue };
+                if !elements.is_empty() {
+                    let share = Share { who: Some(lost.who), elements: elements.into() };
+                    losses.push(Loss { share, cause: Cause::NodeLost });
+                }
+            }
+        }
+        losses
     }
 
     pub(crate) fn part(&self, share: &Share, cause: Option<Cause>) -> Part {

@@ -55,7 +55,8 @@ impl Watched {
     pub(crate) fn new(object: &Object, node: Node) -> Watched {
         let relay = object.relay();
         let protocol = Runtime::new(node, relay.initial());
-        let known = Known { id: ObjectId(relay.id()), relay, protocol, local: BTreeMap::new(), pins: BTreeMap::new() };
+        let (local, pins, lost) = (BTreeMap::new(), BTreeMap::new(), Vec::new());
+        let known = Known { id: ObjectId(relay.id()), relay, protocol, local, pins, lost };
         Watched {
             known,
             home: None,
@@ -422,6 +423,10 @@ impl Watched {
             self.tell_roster(around)?;
         }
         let is_newer = self.known.relay.complete(self.known.protocol.announced().version)?;
+        if is_newer {
+            // Others have written what was theirs.
+            self.known.lost.clear();
+        }
         if self.keeps_former && is_newer { self.tell_roster(around) } else { Ok(()) }
     }
 
@@ -626,6 +631,8 @@ impl Watched {
     /// A node was lost.
     pub(crate) fn lose(&mut self, node: Node, around: &mut Surroundings) -> Result<()> {
         self.subscriptions.forget(node);
+        self.known.lose(node, self.roster.declared());
+        self.readers.look_again(&mut self.known, around)?;
         if let Some(home) = &mut self.home {
             home.lose(node);
         }

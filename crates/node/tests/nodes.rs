@@ -8,6 +8,7 @@ use common::watchdog;
 use places::Nodes;
 use std::time::Duration;
 use stillframe_object::{Error, Object};
+use stillframe_wire::ObjectId;
 
 const LONG: Duration = Duration::from_secs(20);
 
@@ -183,6 +184,39 @@ fn what_a_reader_waits_for_is_named_with_its_node() {
     let error = all.reattach(1, Duration::from_millis(500)).unwrap_err();
     let text = error.to_string();
     assert!(error.is_timeout() && text.contains("rank 3") && text.contains("on node 1"), "{text}");
+}
+
+#[test]
+fn elements_of_a_node_that_is_lost_are_named_also_if_the_home_was_there() {
+    let _watchdog = watchdog(60);
+    let mut nodes = Nodes::new("lost", 3);
+    let objects = nodes.objects(0);
+    let created = (0..100).map(|number| format!("u{number}")).find_map(|name| {
+        let object = objects.create(&name, "var u [8] int32").create().unwrap();
+        (nodes.home(ObjectId(object.description().id)) == 1).then_some((name, object))
+    });
+    let (name, here) = created.unwrap();
+    let (there, other) = (nodes.objects(1).wait(&name, LONG).unwrap(), nodes.objects(2).wait(&name, LONG).unwrap());
+    let mut own = here.write("{ var v [x:4] = u[x] }").rank(0).attach().unwrap();
+    let mut lost = there.write("{ var v [x:4] = u[x+4] }").rank(1).attach().unwrap();
+    let mut all = other.read("{ var v = u }").attach().unwrap();
+    own.publish(1).unwrap();
+    lost.publish(1).unwrap();
+    all.reattach(1, LONG).unwrap();
+    own.publish(2).unwrap();
+    let of_node = format!("on node {}", nodes.number(1).0);
+    std::thread::scope(|scope| {
+        let waiting = scope.spawn(|| all.reattach(2, LONG).unwrap_err());
+        std::thread::sleep(Duration::from_millis(300));
+        nodes.stop(1);
+        nodes.lose(1);
+        let error = waiting.join().unwrap();
+        let text = error.to_string();
+        assert!(matches!(error, Error::LostElsewhere { version: 2, .. }), "{text}");
+        for words in ["u[4..8]", "rank 1", &of_node, "lost"] {
+            assert!(text.contains(words), "{text}");
+        }
+    });
 }
 
 #[test]

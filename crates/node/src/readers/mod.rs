@@ -15,7 +15,7 @@ use stillframe_kernel::points;
 use stillframe_object::bindings as bindings_of;
 use stillframe_object::receiver::Receiver;
 use stillframe_object::runtime::Reply;
-use stillframe_roster::readiness::{Loss, Readiness};
+use stillframe_roster::readiness::{Loss, Readiness, Share};
 use stillframe_roster::writer::{Node, Version, Writer};
 use stillframe_wire::Message;
 use stillframe_wire::data::{FragmentText, Unsubscribe};
@@ -65,6 +65,8 @@ struct Place {
     confirmed: Option<BTreeSet<Writer>>,
     /// Whom it waits for, as the home says.
     waiting: Option<String>,
+    /// Elements of which the home says that nobody has attached them.
+    unattached: Vec<Share>,
     /// Nodes that were asked to send.
     subscribed: BTreeSet<Node>,
 }
@@ -227,8 +229,13 @@ impl Readers {
         let mut reply = |reply| around.replies.extend(is_asked.then(|| (reader_of(number), reply)));
         match readiness {
             Readiness::Waiting(shares) => {
+                let losses = known.lost_of(version, &shares);
+                if !losses.is_empty() {
+                    return self.answer(known, number, Readiness::Lost(losses), around);
+                }
                 let why = format!("still to come are {}", known.shown(&shares));
                 place.waiting = Some(why.clone());
+                place.unattached = shares.into_iter().filter(|share| share.who.is_none()).collect();
                 reply(Reply::Waiting { version, why });
             }
             Readiness::Lost(losses) => {
@@ -247,6 +254,19 @@ impl Readers {
                     Ok(()) => self.finish(known, number, around),
                     Err(error) => self.fail(known, number, error, around),
                 };
+            }
+        }
+        Ok(())
+    }
+
+    /// Writers were lost: whoever waits for elements that nobody has attached may have waited for theirs.
+    pub(crate) fn look_again(&mut self, known: &mut Known, around: &mut Surroundings) -> Result<()> {
+        for number in self.numbers() {
+            let Some((one, index)) = self.place(number) else { continue };
+            let place = &one.places[index];
+            let losses = place.wanted.map(|version| known.lost_of(version, &place.unattached)).unwrap_or_default();
+            if !losses.is_empty() {
+                self.answer(known, number, Readiness::Lost(losses), around)?;
             }
         }
         Ok(())
@@ -450,7 +470,7 @@ impl Place {
     fn end(&mut self, known: &mut Known, number: u64) {
         known.protocol.unwant(number);
         (self.wanted, self.filling, self.confirmed, self.waiting) = (None, None, None, None);
-        self.is_shared = false;
+        (self.is_shared, self.unattached) = (false, Vec::new());
     }
 }
 
