@@ -34,6 +34,7 @@ pub struct JoinOptions {
     lease: Duration,
     former: Option<Node>,
     above: Option<Node>,
+    patience: Duration,
 }
 
 impl JoinOptions {
@@ -45,6 +46,7 @@ impl JoinOptions {
             lease: Duration::from_secs(3),
             former: None,
             above: None,
+            patience: Duration::ZERO,
         }
     }
 
@@ -64,6 +66,12 @@ impl JoinOptions {
     /// A number that was given before, if one is known: this node gets a higher one, also of an etcd that has lost its count.
     pub fn above(mut self, node: Option<Node>) -> Self {
         self.above = node;
+        self
+    }
+
+    /// How long to wait for others to begin the count of numbers, who may have to go on where it was lost. Nobody may.
+    pub fn patience(mut self, patience: Duration) -> Self {
+        self.patience = patience;
         self
     }
 }
@@ -86,7 +94,7 @@ impl Cluster {
     /// [`Error::Unfit`] for names that cannot be kept; [`Error::Option`] if this `etcd` has a node already; those of etcd.
     pub fn join(etcd: &Etcd, options: JoinOptions) -> Result<Cluster> {
         let shared = etcd.shared.clone();
-        let JoinOptions { name, address, lease, former, above } = options;
+        let JoinOptions { name, address, lease, former, above, patience } = options;
         let info = NodeInfo { name, address, incarnation: epoch::random() };
         info.check().map_err(|why| Error::Unfit { what: format!("node '{}'", info.name), why })?;
         let seconds = lease.as_secs() + u64::from(lease.subsec_nanos() > 0);
@@ -96,7 +104,7 @@ impl Cluster {
         if shared.has_node.swap(true, Ordering::AcqRel) {
             return Err(Error::option("joining", "there is a node by this handle: drop it first, or open another"));
         }
-        let joined = enter(&shared, info, seconds as i64, above).and_then(|cluster| {
+        let joined = enter(&shared, info, seconds as i64, above, patience).and_then(|cluster| {
             cluster.end_former(former)?;
             Ok(cluster)
         });
@@ -212,7 +220,7 @@ impl Cluster {
     }
 
     /// Puts everything that the caller knows where etcd has lost it: this node, under its number; that numbers and terms go on
-    /// above those of before; and these objects. Homes are to be claimed anew. What is there already stays. The descriptions that
+    /// above those of before, and above one that was given, if a higher one is known; and these objects. Homes are to be claimed anew. What is there already stays. The descriptions that
     /// the objects have then, in the order given: where another was quicker, they differ.
     ///
     /// # Errors
@@ -220,9 +228,10 @@ impl Cluster {
     pub fn rebuild(
         &self,
         objects: &[(String, Description)],
+        above: Option<Node>,
     ) -> Result<Vec<Result<Description, stillframe_object::Error>>> {
         let (shared, member) = (self.shared.clone(), self.member.clone());
-        self.wait("rebuild", 8, async move { reenter(&shared, &member).await })?;
+        self.wait("rebuild", 8, async move { reenter(&shared, &member, above).await })?;
         Ok(EtcdNames::new(self.shared.clone()).put_all(objects))
     }
 
@@ -266,10 +275,18 @@ impl Drop for Cluster {
     }
 }
 
-fn enter(shared: &Arc<Shared>, info: NodeInfo, seconds: i64, above: Option<Node>) -> Result<Cluster> {
+fn enter(
+    shared: &Arc<Shared>,
+    info: NodeInfo,
+    seconds: i64,
+    above: Option<Node>,
+    patience: Duration,
+) -> Result<Cluster> {
     let (inner, deadline) = (shared.clone(), shared.client.deadline);
-    let member = shared.reactor.wait("join", deadline.saturating_mul(5), async move {
+    let limit = deadline.saturating_mul(5).saturating_add(patience);
+    let member = shared.reactor.wait("join", limit, async move {
         let Shared { client, keys, .. } = &*inner;
+        counter::wait(client, keys, patience).await?;
         let (epoch, _) = epoch::ensure(client, keys, 0).await?;
         let granted = grant(&inner, seconds).await?;
         points::hit("join.granted");
@@ -380,7 +397,7 @@ async fn claim(shared: &Shared, member: &Member, shards: &[Shard]) -> Result<Vec
 }
 
 /// Puts a node into data that do not have it any more.
-async fn reenter(shared: &Shared, member: &Member) -> Result<()> {
+async fn reenter(shared: &Shared, member: &Member, above: Option<Node>) -> Result<()> {
     let Shared { client, keys, .. } = shared;
     let (standing, seconds, old) = {
         let state = member.state();
@@ -396,7 +413,8 @@ async fn reenter(shared: &Shared, member: &Member) -> Result<()> {
     };
     let epoch = epoch::raise(client, keys, floor).await?;
     points::hit("reenter.raised");
-    let highest = nodes.into_iter().map(|(node, _)| node).chain([member.node]).max().unwrap_or(member.node);
+    let known = nodes.into_iter().map(|(node, _)| node).chain(above);
+    let highest = known.fold(member.node, Node::max);
     counter::raise(client, keys, highest).await?;
     if epoch.id == old.id && standing == Standing::Joined {
         return Ok(());

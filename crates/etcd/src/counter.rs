@@ -6,6 +6,7 @@ use crate::error::{Error, Result};
 use crate::keys::{Keys, shown};
 use crate::message::{Compare, KeyValue, PutRequest, RangeRequest, Request, TxnRequest, get, put};
 use crate::values::read_counter;
+use std::time::{Duration, Instant};
 use stillframe_roster::writer::Node;
 
 /// A number that no node had before.
@@ -20,6 +21,22 @@ pub(crate) async fn next(client: &Client, keys: &Keys) -> Result<Node> {
     let answer = client.txn(&request).await?;
     let found = answer.responses.last().and_then(|last| last.found());
     found.map_or_else(|| Err(hostile(&key, "it was put and is not there")), of)
+}
+
+/// How often it is looked whether the count has begun.
+const LOOK: Duration = Duration::from_millis(20);
+
+/// Waits until somebody has begun the count, or for so long.
+pub(crate) async fn wait(client: &Client, keys: &Keys, patience: Duration) -> Result<()> {
+    let begin = Instant::now();
+    while begin.elapsed() < patience {
+        let request = RangeRequest { key: keys.counter(), ..RangeRequest::default() };
+        if !client.range(&request).await?.kvs.is_empty() {
+            break;
+        }
+        tokio::time::sleep(LOOK).await;
+    }
+    Ok(())
 }
 
 /// Sees to it that numbers up to this one are not given again.

@@ -249,7 +249,7 @@ fn etcd_that_lost_its_data_is_filled_again_by_those_who_know() {
         told.iter().flatten().all(|told| !matches!(told.event, Event::ObjectRemoved { .. } | Event::NodeLost { .. }))
     );
     assert_eq!(one.acts_as_home(shard(9)), None);
-    let rebuilt = [&one, &two].map(|cluster| cluster.rebuild(&objects));
+    let rebuilt = [&one, &two].map(|cluster| cluster.rebuild(&objects, None));
     let mut nodes = BTreeMap::new();
     for (cluster, rebuilt) in [&one, &two].iter().zip(rebuilt) {
         match rebuilt {

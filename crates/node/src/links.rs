@@ -231,9 +231,11 @@ impl Links {
         });
         self.peers().insert(node, peer.clone());
         let (links, of) = (self.clone(), peer.clone());
-        self.spawn("messages", move || links.send_all(&of, &of.messages, send_messages))?;
+        let messages = self.spawn("messages", move || links.send_all(&of, &of.messages, send_messages));
         let links = self.clone();
-        self.spawn("versions", move || links.send_all(&peer, &peer.versions, send_versions))
+        let versions = move || links.send_all(&peer, &peer.versions, send_versions);
+        // One that nothing is sent to is not there, so that it can be added once more.
+        messages.and_then(|()| self.spawn("versions", versions)).inspect_err(|_| self.remove(node))
     }
 
     /// A node does not live any more.

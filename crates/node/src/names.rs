@@ -208,6 +208,7 @@ impl EtcdCluster {
                 let before = std::mem::replace(&mut free, self.free());
                 self.claim(runtime, &free.iter().copied().filter(|shard| before.contains(shard)).collect::<Vec<_>>());
                 self.hand_over(links);
+                self.reach_all(links);
                 looked = Instant::now();
                 longest = if self.is_settled() { LOOK } else { SOON };
             }
@@ -239,9 +240,18 @@ impl EtcdCluster {
             runtime.replaced(former, node);
             links.remove(former);
         }
-        // Without a thread for it now, there is one when it is told again.
+        // Without a thread for it now, it is tried again.
         let _ = links.add(node, &info.address);
         runtime.changed_homes();
+    }
+
+    /// Sees to it that there are connections to all others, also to those for which there was no thread when they joined.
+    fn reach_all(&self, links: &Arc<Links>) {
+        for (node, info) in self.cluster.nodes() {
+            if !self.known().former.contains(&node) {
+                let _ = links.add(node, &info.address);
+            }
+        }
     }
 
     /// Shards that have no home, or this node without knowing its term: whether it gave them up was not answered.
@@ -294,7 +304,7 @@ impl EtcdCluster {
         });
         let all: Vec<(String, Description)> = described.collect();
         // Where that does not succeed now, it is tried again as long as etcd does not know this node.
-        if let Err(stillframe_etcd::Error::Taken { .. }) = self.cluster.rebuild(&all) {
+        if let Err(stillframe_etcd::Error::Taken { .. }) = self.cluster.rebuild(&all, self.numbers.highest()) {
             // Who joined while etcd knew of nobody has its number, and it has to join anew.
             self.is_taken.store(true, Ordering::Relaxed);
         }

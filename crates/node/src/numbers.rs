@@ -17,10 +17,14 @@ pub struct Numbers {
     noted: Mutex<Option<Noted>>,
 }
 
+/// The highest number that is believed: what a file says that is damaged is not to use up all there are.
+pub(crate) const NUMBER_MAX: u32 = 3 << 30;
+
 /// What the file says.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Noted {
-    own: Node,
+    /// None of a machine that has left.
+    own: Option<Node>,
     highest: Node,
 }
 
@@ -34,7 +38,7 @@ impl Numbers {
 
     /// The number that this machine had last.
     pub(crate) fn former(&self) -> Option<Node> {
-        self.noted().map(|noted| noted.own)
+        self.noted().and_then(|noted| noted.own)
     }
 
     /// The highest number that it has heard of.
@@ -49,7 +53,7 @@ impl Numbers {
     pub(crate) fn join(&self, own: Node) -> Result<()> {
         let mut noted = self.noted();
         let highest = noted.map_or(own, |noted| noted.highest.max(own));
-        self.write(&mut noted, Noted { own, highest })
+        self.write(&mut noted, Noted { own: Some(own), highest })
     }
 
     /// There is a node of this number.
@@ -64,9 +68,12 @@ impl Numbers {
         }
     }
 
-    /// This machine leaves the job.
-    pub(crate) fn remove(&self) {
-        let _ = fs::remove_file(&self.path);
+    /// This machine leaves the job. If it comes back nobody has its number.
+    pub(crate) fn leave(&self) {
+        let mut noted = self.noted();
+        if let Some(Noted { highest, .. }) = *noted {
+            let _ = self.write(&mut noted, Noted { own: None, highest });
+        }
     }
 
     fn noted(&self) -> MutexGuard<'_, Option<Noted>> {
@@ -76,7 +83,8 @@ impl Numbers {
     /// A runtime that is killed meanwhile leaves what was there.
     fn write(&self, noted: &mut Option<Noted>, new: Noted) -> Result<()> {
         let part = self.path.with_extension("part");
-        fs::write(&part, format!("{} {}\n", new.own.0, new.highest.0)).map_err(Error::io("write", &part))?;
+        let own = new.own.map_or_else(|| "-".into(), |own| own.0.to_string());
+        fs::write(&part, format!("{own} {}\n", new.highest.0)).map_err(Error::io("write", &part))?;
         fs::rename(&part, &self.path).map_err(Error::io("rename", &self.path))?;
         *noted = Some(new);
         Ok(())
@@ -84,9 +92,14 @@ impl Numbers {
 }
 
 fn read(text: &str) -> Option<Noted> {
-    let mut numbers = text.split_whitespace().map(|word| word.parse().ok().map(Node));
-    let own = numbers.next()??;
-    Some(Noted { own, highest: numbers.next().flatten().map_or(own, |highest| highest.max(own)) })
+    let mut words = text.split_whitespace();
+    let number = |word: &str| word.parse().ok().filter(|number| *number <= NUMBER_MAX).map(Node);
+    let own = match words.next()? {
+        "-" => None,
+        word => Some(number(word)?),
+    };
+    let highest = words.next().and_then(number).into_iter().chain(own).max()?;
+    Some(Noted { own, highest })
 }
 
 #[cfg(test)]
@@ -109,16 +122,21 @@ mod tests {
         second.join(Node(8)).unwrap();
         let third = Numbers::open(regions.path());
         assert_eq!((third.former(), third.highest()), (Some(Node(8)), Some(Node(8))));
-        third.remove();
-        assert_eq!(Numbers::open(regions.path()).former(), None);
+        third.leave();
+        let fourth = Numbers::open(regions.path());
+        assert_eq!((fourth.former(), fourth.highest()), (None, Some(Node(8))));
     }
 
     #[test]
-    fn a_file_of_one_number_and_one_of_none() {
-        assert_eq!(read("4"), Some(Noted { own: Node(4), highest: Node(4) }));
-        assert_eq!(read("4 2"), Some(Noted { own: Node(4), highest: Node(4) }));
-        assert_eq!(read("4 x"), Some(Noted { own: Node(4), highest: Node(4) }));
-        assert_eq!(read(""), None);
-        assert_eq!(read("-1 3"), None);
+    fn a_file_of_one_number_one_of_two_and_one_of_none() {
+        let noted = |own: Option<u32>, highest| Some(Noted { own: own.map(Node), highest: Node(highest) });
+        assert_eq!(read("4"), noted(Some(4), 4));
+        assert_eq!(read("4 2"), noted(Some(4), 4));
+        assert_eq!(read("4 x"), noted(Some(4), 4));
+        assert_eq!(read("4 4294967295"), noted(Some(4), 4), "nobody could join any more");
+        assert_eq!(read("- 7\n"), noted(None, 7));
+        for none in ["", "-", "-1 3", "x", "4294967295 5"] {
+            assert_eq!(read(none), None, "{none}");
+        }
     }
 }

@@ -322,13 +322,17 @@ impl Inner {
     }
 
     fn follow_exits(&self) {
-        let mut longest = LOOK;
+        let (mut longest, mut looked) = (LOOK, Instant::now());
         while !self.has_ended() {
-            let ended = self.exits.wait(longest);
-            self.change(|desk| match ended.is_empty() {
-                true => desk.look_at_silent(),
-                false => desk.look_at_ended(&ended),
-            });
+            let ended = self.exits.wait(longest.saturating_sub(looked.elapsed()));
+            if !ended.is_empty() {
+                self.change(|desk| desk.look_at_ended(&ended));
+            }
+            // However many processes end meanwhile.
+            if looked.elapsed() >= longest {
+                self.change(|desk| desk.look_at_silent());
+                looked = Instant::now();
+            }
             longest = if self.desk().has_waiting() { LOOK_FOR_HOME } else { LOOK };
         }
     }

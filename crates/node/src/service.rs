@@ -5,7 +5,7 @@ use crate::keeper::{Keeper, port_of};
 use crate::links::Links;
 use crate::meeting::{self, Meeting};
 use crate::names::EtcdCluster;
-use crate::numbers::Numbers;
+use crate::numbers::{NUMBER_MAX, Numbers};
 use crate::runtime::Runtime;
 use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
@@ -27,6 +27,15 @@ const MEETING_LIMIT: Duration = Duration::from_secs(60);
 
 /// How long a node of the same name may take to answer, if it lives.
 const NAMESAKE_LIMIT: Duration = Duration::from_secs(2);
+
+/// How long whoever keeps the names may take to join itself, before others do.
+const COUNT_LIMIT: Duration = Duration::from_secs(5);
+
+/// How many nodes may have joined of which a machine had not heard when it ended.
+const UNHEARD: u32 = 64;
+
+/// What a clock that is wrong is taken for.
+const ABOVE_ALL_MIN: u32 = 1 << 30;
 
 /// What a service needs.
 #[derive(Debug, Clone)]
@@ -79,6 +88,8 @@ struct Names {
     meeting: Option<Meeting>,
     /// Whether this node kept them before, in the memory of an etcd that has ended.
     has_lost_count: bool,
+    /// Whether another node keeps them.
+    is_kept_elsewhere: bool,
 }
 
 impl Names {
@@ -125,9 +136,16 @@ impl Service {
         let former = numbers.former();
         let nodes = etcd.nodes().map_err(|error| names.explain(error))?;
         check_namesakes(&nodes, &options.name, former, address, &identity, &linking)?;
-        let above = numbers.highest().or_else(|| names.has_lost_count.then(above_all));
+        let above = match numbers.highest() {
+            // Others may have joined of whom it did not hear before it ended.
+            Some(highest) if names.has_lost_count => Some(Node(highest.0.saturating_add(UNHEARD))),
+            None if names.has_lost_count => Some(above_all()),
+            known => known,
+        };
+        // Who keeps the names, or knew the job before, begins the count where others only follow.
+        let patience = if names.is_kept_elsewhere && above.is_none() { COUNT_LIMIT } else { Duration::ZERO };
         let joining = JoinOptions::new(&options.name, address.to_string()).lease(options.lease);
-        let joining = joining.former(former).above(above);
+        let joining = joining.former(former).above(above).patience(patience);
         let joined = stillframe_etcd::Cluster::join(&etcd, joining).map_err(|error| names.explain(error))?;
         let node = joined.node();
         points::hit("node.joined");
@@ -197,7 +215,7 @@ impl Service {
     /// Those of etcd: then others hear of it when the lease ends.
     pub fn leave(mut self) -> Result<()> {
         self.end();
-        self.numbers.remove();
+        self.numbers.leave();
         if let Some(meeting) = &self.meeting {
             meeting.end();
         }
@@ -235,13 +253,20 @@ fn find_names(options: &ServiceOptions, identity: &Identity) -> Result<Names> {
     });
     if !options.names.is_empty() {
         let addresses = options.names.clone();
-        return Ok(Names { addresses, tls, keeper: None, meeting: None, has_lost_count: false });
+        return Ok(Names {
+            addresses,
+            tls,
+            keeper: None,
+            meeting: None,
+            has_lost_count: false,
+            is_kept_elsewhere: false,
+        });
     }
     let meeting = Meeting::new(&options.identity, &options.name, &options.dir);
     let before = match meeting.join(MEETING_LIMIT)? {
         meeting::Keeper::Other(address) => {
             let (addresses, meeting) = (vec![address], Some(meeting));
-            return Ok(Names { addresses, tls, keeper: None, meeting, has_lost_count: false });
+            return Ok(Names { addresses, tls, keeper: None, meeting, has_lost_count: false, is_kept_elsewhere: true });
         }
         meeting::Keeper::Own(before) => before,
     };
@@ -256,7 +281,7 @@ fn find_names(options: &ServiceOptions, identity: &Identity) -> Result<Names> {
     let keeper = told.inspect_err(|_| meeting.end())?;
     let addresses = vec![keeper.address().to_owned()];
     let has_lost_count = before.is_some();
-    Ok(Names { addresses, tls, keeper: Some(keeper), meeting: Some(meeting), has_lost_count })
+    Ok(Names { addresses, tls, keeper: Some(keeper), meeting: Some(meeting), has_lost_count, is_kept_elsewhere: false })
 }
 
 fn open(names: &Names, identity: &Identity) -> Result<Etcd> {
@@ -291,7 +316,7 @@ fn check_namesakes(
 /// started anew: the others, which know, may be too late. Nodes do not join once a second, so that the clock is ahead of their count.
 fn above_all() -> Node {
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    Node(u32::try_from(since.as_secs()).unwrap_or(u32::MAX / 2))
+    Node(u32::try_from(since.as_secs()).unwrap_or(0).clamp(ABOVE_ALL_MIN, NUMBER_MAX))
 }
 
 #[cfg(test)]

@@ -77,13 +77,16 @@ impl Subscriptions {
             if !subscription.writers.iter().all(|writer| known.protocol.has(*writer, version)) {
                 continue;
             }
-            subscription.is_served = true;
             let Some(planned) = plan_of(subscription, known) else {
+                subscription.is_served = true;
                 around.send(to, Message::Lost(Lost { subscription: number, version, cause: Cause::Gone, who: None }));
                 continue;
             };
             let writers = || planned.cargo.iter().map(Cargo::writer);
-            match known.hold_all(writers(), version)? {
+            // Where there is no memory for it now, it is served later.
+            let held = known.hold_all(writers(), version)?;
+            subscription.is_served = true;
+            match held {
                 Ok(new) => {
                     points::hit("send.held");
                     let older = match subscription.has {

@@ -126,10 +126,10 @@ impl Watched {
         let told = self.tell_writers();
         let unpinned = std::mem::take(&mut self.unpinned);
         let pinned = unpinned.into_iter().map(|(version, writers)| self.pin(version, &writers));
-        pinned.collect::<Vec<_>>().into_iter().collect::<Result<()>>()?;
-        // While somebody has the board, other nodes are told all the same.
+        let pinned = pinned.collect::<Vec<_>>().into_iter().collect::<Result<()>>();
+        // While somebody has the board, or a version cannot be held, other nodes are told all the same.
         let told = told.and_then(|()| self.tell_programs(around));
-        self.settle(around).and(told)?;
+        self.settle(around).and(told).and(pinned)?;
         self.readers.fill_all_own(&mut self.known, around)?;
         served.and(self.known.relay.take_trouble().map_or(Ok(()), |trouble| Err(trouble.into())))
     }
@@ -223,23 +223,27 @@ impl Watched {
 
     /// Tells the home what is new here, hears what it decides if it is here, and does what follows, until nothing does.
     fn settle_home(&mut self, around: &mut Surroundings) -> Result<()> {
+        let mut done = Ok(());
         loop {
             // A home that may have lost its role decides nothing.
             let home = around.cluster.home(self.known.id);
             self.is_homeless = home.is_none();
-            let Some(home) = home else { return Ok(()) };
+            let Some(home) = home else { return done };
             self.follow_home(home, around)?;
             let mut is_new = self.report(home.0, around);
             let outgoing = self.home.as_mut().map(Home::outgoing).unwrap_or_default();
+            // The home takes all of it for sent: what does not succeed here now is tried again, and keeps nobody from the rest.
             for (node, outgoing) in outgoing {
                 let to_here = node == around.node;
                 match outgoing {
                     Outgoing::Decision(decision) if to_here => {
                         is_new = true;
-                        self.hear(decision, around)?;
+                        let heard = self.hear(decision, around);
+                        done = done.and(heard);
                     }
                     Outgoing::Roster { revision, news } if to_here => {
-                        self.hear_roster(node, revision, news, around)?;
+                        let heard = self.hear_roster(node, revision, news, around);
+                        done = done.and(heard);
                     }
                     Outgoing::Decision(decision) => {
                         let decision = ObjectDecision { object: self.known.id, decision };
@@ -253,7 +257,7 @@ impl Watched {
                 }
             }
             if !is_new {
-                return Ok(());
+                return done;
             }
         }
     }

@@ -9,6 +9,7 @@ use places::{Fault, Nodes};
 use std::io::{BufRead, BufReader, Read, Write};
 use std::num::NonZeroU64;
 use std::os::unix::net::UnixStream;
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 use stillframe_kernel::lock::{self, Kind};
@@ -493,4 +494,27 @@ fn a_node_that_is_slow_in_the_middle_of_a_version_holds_up_nothing_of_others() {
         came.unwrap();
         assert_eq!(all.join().unwrap().unwrap(), [1; 8]);
     });
+}
+
+#[test]
+fn what_the_home_decides_for_its_own_node_while_the_board_is_held_is_not_lost() {
+    let _watchdog = watchdog(60);
+    let mut nodes = Nodes::new("decided", 2);
+    let (here, name) = create_at(&nodes, "u", 0);
+    let there = nodes.objects(1).wait(&name, LONG).unwrap();
+    let mut own = here.write("{ var v [x:4] = u[x] }").attach().unwrap();
+    own.publish(1).unwrap();
+    // All of the other node comes with one report: who writes there, and that version 1 is whole by that.
+    nodes.stop(1);
+    let mut other = there.write("{ var v [x:4] = u[x+4] }").attach().unwrap();
+    other.publish(1).unwrap();
+    let boards = std::fs::read_dir(nodes.dir(0).join(".objects/boards")).unwrap();
+    let open = |path: PathBuf| std::fs::File::options().read(true).write(true).open(path).unwrap();
+    let files: Vec<_> = boards.map(|entry| open(entry.unwrap().path())).collect();
+    files.iter().for_each(|file| assert!(lock::try_lock(file, Kind::Write, 0, 1).unwrap()));
+    nodes.start(1);
+    std::thread::sleep(Duration::from_millis(500));
+    drop(files);
+    assert_eq!(here.wait_newer(0, LONG).unwrap(), 1);
+    assert_eq!(there.wait_newer(0, LONG).unwrap(), 1);
 }

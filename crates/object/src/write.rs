@@ -300,7 +300,6 @@ impl WriteFragment {
             return Err(Error::GreatestNumber { name: self.shared.name.clone() });
         }
         if self.members.refresh(&self.shared)? {
-            self.check_accepted()?;
             self.follows_others = false;
         }
         if let Some(awaited) = self.awaited
@@ -312,6 +311,8 @@ impl WriteFragment {
             self.follow_others()?;
             self.follows_others = true;
         }
+        // What the board says may have been read at any of these steps, or at a publish that was refused before.
+        self.check_accepted()?;
         self.trusted.store(self.members.settled().map_or(u64::MAX, u64::from), Ordering::SeqCst);
         self.previous = None;
         if let Some(loan) = self.loan.take() {

@@ -300,3 +300,17 @@ fn come_after(is_accepted: bool) {
         assert_eq!(content, [2_i32; 4].map(i32::to_ne_bytes).concat());
     });
 }
+
+#[test]
+fn a_fragment_that_does_not_count_is_told_so_at_each_publish() {
+    let _watchdog = watchdog(60);
+    let dir = Dir::new("told");
+    let (_object, mut relay, mut own, mut other) = local(&dir);
+    [&mut own, &mut other].into_iter().for_each(|writer| publish(writer, 1));
+    relay.decide(own.number(), Err("another one has its place".into())).unwrap();
+    for version in 2..=4 {
+        let error = own.publish(version).unwrap_err();
+        assert!(matches!(error, stillframe_object::Error::NotAccepted { .. }), "{error}");
+        assert_eq!(own.version(), 1);
+    }
+}

@@ -403,15 +403,21 @@ impl Readers {
 
     /// What is on its way from a node may be lost.
     pub(crate) fn ask_again(&mut self, known: &mut Known, node: Node, around: &mut Surroundings) -> Result<()> {
+        let mut done = Ok(());
         for number in self.numbers() {
             let Some((one, index)) = self.place(number) else { continue };
             let Some(filling) = one.places[index].filling.clone() else { continue };
             if filling.writers.iter().any(|writer| writer.node == node) {
                 let writers: Vec<Writer> = filling.writers.iter().copied().collect();
-                self.fill(known, number, filling.version, &writers, around)?;
+                // One whose fragment cannot be filled keeps nobody else from being asked for.
+                let filled = match self.fill(known, number, filling.version, &writers, around) {
+                    Ok(()) => Ok(()),
+                    Err(error) => self.fail(known, number, error, around),
+                };
+                done = done.and(filled);
             }
         }
-        Ok(())
+        done
     }
 
     /// The runtime of a machine was started again, as another node. The same elements will come from that one, when the home says so.
