@@ -16,7 +16,7 @@
 //! cluster.claim(&shards)?;
 //! while let Some(told) = cluster.next(Duration::from_secs(1)) {
 //!     if let Event::NamesLost = told.event {
-//!         cluster.rebuild(&[])?;
+//!         cluster.rebuild(&[], None)?;
 //!     }
 //! }
 //! # Ok(())
