@@ -29,6 +29,9 @@ pub enum Failure {
     /// What objects have to say.
     #[error(transparent)]
     Object(#[from] stillframe_object::Error),
+    /// What pools of large pages have to say.
+    #[error(transparent)]
+    Pages(#[from] stillframe_pages::Error),
     /// An index that does not fit.
     #[error(transparent)]
     Slice(#[from] SliceError),

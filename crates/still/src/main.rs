@@ -23,6 +23,7 @@ mod node;
 mod npy;
 mod object;
 mod output;
+mod pages;
 mod picture;
 mod polite;
 mod progress;
@@ -71,6 +72,7 @@ Examples:
   still checkpoint heat --to ck   save versions as they come
   still watch                     see them at work
   still node --help               objects over several nodes
+  still pages                     pools of large pages
   still drepl --help              files of one layout into another
 
 `still COMMAND --help` has more, and says what --json prints.
@@ -104,6 +106,7 @@ enum Command {
     Run(run::Args),
     Verify(verify::Args),
     Node(node::Args),
+    Pages(pages::Args),
     Doctor(doctor::Args),
     Drepl(drepl::Args),
     Bench(bench::Args),
@@ -160,6 +163,7 @@ fn run(command: Command, context: &mut Context) -> Verdict {
         Command::Run(args) => run::run(context, &args),
         Command::Verify(args) => verify::run(context, &args),
         Command::Node(args) => node::run(context, &args),
+        Command::Pages(args) => pages::run(context, &args),
         Command::Doctor(args) => doctor::run(context, &args),
         Command::Drepl(args) => drepl::run(context, &args),
         Command::Bench(args) => finish(bench::run(args)),

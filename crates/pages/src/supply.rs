@@ -1,0 +1,196 @@
+//! How many large pages there are, as `/sys` tells and is told (Documentation/admin-guide/mm/hugetlbpage.rst).
+
+use crate::error::{Error, Result};
+use crate::page::Page;
+use serde::Serialize;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// How often the kernel is asked for pages once more, while it still finds some.
+const TRIES: usize = 8;
+
+/// Large pages of one size, of the machine or of one of its memory nodes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+pub struct Supply {
+    /// Their size.
+    pub page: Page,
+    /// The memory node; `None` of all together.
+    pub node: Option<u32>,
+    /// Pages that there are.
+    pub total: u64,
+    /// Pages that nobody has.
+    pub free: u64,
+    /// Pages of those that are promised to somebody; `None` where the kernel does not say, as of one node.
+    pub promised: Option<u64>,
+}
+
+impl Supply {
+    /// Pages that can still be had.
+    pub fn spare(&self) -> u64 {
+        self.free.saturating_sub(self.promised.unwrap_or(0))
+    }
+}
+
+/// The files of the kernel, or others in their place.
+#[derive(Debug, Clone)]
+pub struct System {
+    sys: PathBuf,
+    proc: PathBuf,
+}
+
+impl Default for System {
+    fn default() -> System {
+        System { sys: "/sys".into(), proc: "/proc".into() }
+    }
+}
+
+fn number(path: &Path) -> Result<u64> {
+    let text = fs::read_to_string(path).map_err(Error::io("read", path))?;
+    let parsed =
+        text.trim().parse::<u64>().map_err(|error| std::io::Error::new(std::io::ErrorKind::InvalidData, error));
+    parsed.map_err(Error::io("read", path))
+}
+
+impl System {
+    /// Files in other places, for tests.
+    pub fn at(sys: impl Into<PathBuf>, proc: impl Into<PathBuf>) -> System {
+        System { sys: sys.into(), proc: proc.into() }
+    }
+
+    pub(crate) fn proc(&self) -> &Path {
+        &self.proc
+    }
+
+    fn folder(&self, page: Page, node: Option<u32>) -> PathBuf {
+        let all = match node {
+            Some(node) => self.sys.join(format!("devices/system/node/node{node}/hugepages")),
+            None => self.sys.join("kernel/mm/hugepages"),
+        };
+        all.join(page.folder())
+    }
+
+    /// The memory nodes, ascending; none where the kernel knows of no such.
+    pub fn nodes(&self) -> Vec<u32> {
+        let entries = fs::read_dir(self.sys.join("devices/system/node")).into_iter().flatten().flatten();
+        let number = |entry: fs::DirEntry| entry.file_name().to_str()?.strip_prefix("node")?.parse().ok();
+        let mut nodes: Vec<u32> = entries.filter_map(number).collect();
+        nodes.sort_unstable();
+        nodes
+    }
+
+    /// How many pages of a size there are.
+    ///
+    /// # Errors
+    /// [`Error::NoSuchPage`]; those of the files.
+    pub fn supply(&self, page: Page, node: Option<u32>) -> Result<Supply> {
+        let folder = self.folder(page, node);
+        if !folder.is_dir() {
+            return Err(Error::NoSuchPage { page, path: folder });
+        }
+        let of = |name: &str| number(&folder.join(name));
+        let promised = if node.is_none() { Some(of("resv_hugepages")?) } else { None };
+        Ok(Supply { page, node, total: of("nr_hugepages")?, free: of("free_hugepages")?, promised })
+    }
+
+    /// Has the kernel gather more pages, all of them or none. Where it finds fewer it is let move what is in use, and asked again.
+    ///
+    /// # Errors
+    /// [`Error::TooFew`]; [`Error::NotPermitted`]; those of the files.
+    pub fn gather(&self, page: Page, node: Option<u32>, count: u64) -> Result<()> {
+        let path = self.folder(page, node).join("nr_hugepages");
+        let before = number(&path)?;
+        // Else the kernel would take what other programs need before it finds that it is too little.
+        let possible = self.available_bytes()? / page.bytes();
+        if count > possible {
+            return Err(Error::TooFew { page, wanted: count, found: possible });
+        }
+        let mut found = 0;
+        for _ in 0..TRIES {
+            self.set(&path, before + count)?;
+            let now = number(&path)?.saturating_sub(before);
+            if now >= count {
+                return Ok(());
+            }
+            if now <= found && found > 0 {
+                break;
+            }
+            found = now;
+            // It may be that nobody may do that: then the kernel does it for each page, as far as it goes.
+            let _ = fs::write(self.proc.join("sys/vm/compact_memory"), "1");
+        }
+        self.set(&path, before)?;
+        Err(Error::TooFew { page, wanted: count, found })
+    }
+
+    /// Gives pages back to the kernel.
+    ///
+    /// # Errors
+    /// [`Error::NotPermitted`]; those of the files.
+    pub fn scatter(&self, page: Page, node: Option<u32>, count: u64) -> Result<()> {
+        let path = self.folder(page, node).join("nr_hugepages");
+        let before = number(&path)?;
+        self.set(&path, before.saturating_sub(count))
+    }
+
+    /// Memory that programs could have without anything being swapped, as the kernel estimates it.
+    fn available_bytes(&self) -> Result<u64> {
+        let path = self.proc.join("meminfo");
+        let text = fs::read_to_string(&path).map_err(Error::io("read", &path))?;
+        let line = text.lines().find_map(|line| line.strip_prefix("MemAvailable:"));
+        let kib = line.and_then(|line| line.trim().trim_end_matches(" kB").parse::<u64>().ok());
+        // A kernel that does not say lets everything be tried.
+        Ok(kib.map_or(u64::MAX, |kib| kib << 10))
+    }
+
+    fn set(&self, path: &Path, count: u64) -> Result<()> {
+        fs::write(path, count.to_string()).map_err(Error::io("write", path))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A machine of files, with two memory nodes. What is written there is what there is.
+    fn machine() -> (tempfile::TempDir, System) {
+        let dir = tempfile::tempdir().unwrap();
+        let places = ["kernel/mm", "devices/system/node/node0", "devices/system/node/node1"];
+        for place in places {
+            let folder = dir.path().join(place).join("hugepages/hugepages-2048kB");
+            fs::create_dir_all(&folder).unwrap();
+            for (name, count) in [("nr_hugepages", "12"), ("free_hugepages", "9"), ("resv_hugepages", "4")] {
+                fs::write(folder.join(name), format!("{count}\n")).unwrap();
+            }
+        }
+        fs::create_dir(dir.path().join("proc")).unwrap();
+        fs::write(dir.path().join("proc/meminfo"), "MemTotal: 9000000 kB\nMemAvailable:    204800 kB\n").unwrap();
+        let system = System::at(dir.path(), dir.path().join("proc"));
+        (dir, system)
+    }
+
+    #[test]
+    fn what_is_promised_is_not_to_be_had() {
+        let (_dir, system) = machine();
+        let supply = system.supply(Page::Large, None).unwrap();
+        assert_eq!((supply.total, supply.free, supply.promised, supply.spare()), (12, 9, Some(4), 5));
+        assert_eq!(system.supply(Page::Large, Some(1)).unwrap().promised, None);
+        assert!(matches!(system.supply(Page::Gigantic, None), Err(Error::NoSuchPage { .. })));
+        assert_eq!(system.nodes(), [0, 1]);
+    }
+
+    #[test]
+    fn pages_are_gathered_beside_those_that_there_are_and_given_back() {
+        let (_dir, system) = machine();
+        system.gather(Page::Large, None, 30).unwrap();
+        assert_eq!(system.supply(Page::Large, None).unwrap().total, 42);
+        system.scatter(Page::Large, None, 30).unwrap();
+        assert_eq!(system.supply(Page::Large, None).unwrap().total, 12);
+        system.gather(Page::Large, Some(1), 1).unwrap();
+        assert_eq!(system.supply(Page::Large, Some(1)).unwrap().total, 13);
+        match system.gather(Page::Large, None, 101) {
+            Err(Error::TooFew { wanted: 101, found: 100, .. }) => {}
+            other => panic!("{other:?}"),
+        }
+        assert_eq!(system.supply(Page::Large, None).unwrap().total, 12, "nothing was asked for");
+    }
+}
