@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Makes a machine with Rust, a C compiler and Python 3.11 ready: scripts/setup.sh [STEP]...
 # Steps: c, python, demo, plots, test, cxx, fortran, mpi, etcd, fabric, cmake, pkg-config, valgrind, tcasm, rivals, dist, export,
-# formats, link, sst, nodes, kernels.
+# formats, link, sst, nodes, pages, kernels.
 # Installs Debian packages where it may, else says which are missing. Everything else goes below target/.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -127,6 +127,13 @@ for what in "$@"; do
         etcd) debian etcd:etcd-server ;;
         # Namespaces as nodes.
         nodes) debian ip:iproute2 unshare:util-linux nsenter:util-linux setpriv:util-linux etcd:etcd-server ;;
+        # A kernel that is built while something is measured.
+        pages)
+            debian flex:flex bison:bison bc:bc make:make
+            [ -e /usr/include/libelf.h ] || debian no-libelf-yet:libelf-dev
+            [ -e /usr/include/openssl/ssl.h ] || debian no-openssl-yet:libssl-dev
+            [ -e /usr/src/linux-source-6.1.tar.xz ] || debian no-sources-yet:linux-source-6.1
+            ;;
         sst) packages sst 'adios2==2.12.1.1001' 'numpy>=2,<3' ;;
         link) [ -e /usr/include/openssl/ssl.h ] || debian no-openssl-yet:libssl-dev ;;
         # libfabric, which is opened at run time; its headers are for a test.
