@@ -16,7 +16,7 @@ use stillframe_object::relay::{LocalFragment, Remote, RemoteFragment};
 use stillframe_object::{Object, Part, Writer as Named, bindings as bindings_of};
 use stillframe_roster::message::{Decision, Report};
 use stillframe_roster::runtime::{Event, Runtime};
-use stillframe_roster::writer::{Node, Revision, Stage, Version, Who, Writer};
+use stillframe_roster::writer::{Node, Revision, Role, Stage, Version, Who, Writer};
 use stillframe_wire::data::{FragmentText, Lost, Unsubscribe};
 use stillframe_wire::roster::{Ask, Layouts, ObjectChange, ObjectDecision, ObjectReport, Roster, RosterChange};
 use stillframe_wire::{Message, ObjectId};
@@ -356,7 +356,15 @@ impl Watched {
         }
         let is_undecided = |writer: &Writer| !self.decided.contains(&writer.serial);
         let accepted: Vec<Writer> = self.known.protocol.accepted().filter(is_undecided).collect();
-        accepted.into_iter().for_each(|writer| self.decide(writer.serial, Ok(())));
+        for writer in accepted {
+            // That it died was accepted. It was a member of no version, and whoever was there before it keeps his part in all.
+            let is_member = |stage: &Stage| matches!(stage.role, Role::Member { .. });
+            let record = self.known.protocol.record(writer);
+            let has_counted =
+                record.is_none_or(|record| record.published.newest.is_some() || record.stages.iter().any(is_member));
+            let verdict = if has_counted { Ok(()) } else { Err("its process died before the fragment counted".into()) };
+            self.decide(writer.serial, verdict);
+        }
         // Before anything is pinned: whatever is complete with a fragment, a runtime that comes later knows that it counts.
         let mut done = self.tell_writers();
         for event in events {

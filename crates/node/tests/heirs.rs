@@ -6,9 +6,10 @@ mod places;
 
 use common::watchdog;
 use places::Nodes;
+use std::process::Command;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
-use stillframe_object::{Error, Object, WriteFragment, WriteOptions};
+use stillframe_object::{Error, Object, Objects, WriteFragment, WriteOptions};
 
 const LONG: Duration = Duration::from_secs(30);
 
@@ -235,4 +236,58 @@ fn heirs_of_one_on_two_nodes_are_never_refused_and_take_no_version_away() {
         is_over.store(true, Ordering::Relaxed);
         done.unwrap();
     });
+}
+
+/// For another process: the directory of the node on which it attaches the first half.
+const PLACE: &str = "STILLFRAME_TEST_PLACE";
+
+/// The other process: it does nothing unless it was started by a test, and attaches as long as it lives.
+#[test]
+fn other() {
+    let Some(place) = std::env::var_os(PLACE) else { return };
+    let object = Objects::options().dir(place).open().unwrap().wait("u", LONG).unwrap();
+    let attached = left(&object).wait(LONG).attach();
+    panic!("it was to be killed before: {attached:?}");
+}
+
+#[test]
+fn an_heir_that_died_before_it_counted_takes_no_version_away() {
+    let _watchdog = watchdog(120);
+    let nodes = Nodes::new("early", 2);
+    let here = nodes.objects(0).create("u", "var u [8] int64").create().unwrap();
+    let there = nodes.objects(1).wait("u", LONG).unwrap();
+    let mut first = left(&here).attach().unwrap();
+    let mut second = right(&there).attach().unwrap();
+    for version in 1..=2 {
+        publish(&mut first, 1, version);
+        publish(&mut second, 2, version);
+    }
+    [&here, &there].into_iter().for_each(|object| await_newest(object, 2));
+    publish(&mut first, 1, 3);
+    drop(first);
+    // Nobody says that the first half of version 3 is there, nor whether who comes next counts.
+    nodes.set_homeless(true);
+    let mut heir = Command::new(std::env::current_exe().unwrap());
+    let mut heir = heir.args(["other", "--exact"]).env(PLACE, nodes.dir(0)).spawn().unwrap();
+    let begin = Instant::now();
+    while !here.writers().unwrap().iter().any(|writer| writer.who.0.writer.process == heir.id()) {
+        assert!(begin.elapsed() < LONG, "{:?}", here.writers());
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    heir.kill().unwrap();
+    heir.wait().unwrap();
+    publish(&mut second, 2, 3);
+    nodes.set_homeless(false);
+    await_newest(&there, 3);
+    std::thread::sleep(Duration::from_millis(300));
+    let mut next = left(&here).attach().unwrap();
+    assert_eq!(next.version(), 3, "{:?}", here.writers());
+    assert!(next.variable_mut::<i64>("v").unwrap().iter().all(|value| *value == 301), "it begins with its content");
+    [&here, &there].into_iter().for_each(|object| await_newest(object, 3));
+    publish(&mut next, 3, 4);
+    publish(&mut second, 2, 4);
+    for object in [&here, &there] {
+        await_newest(object, 4);
+        assert_eq!(halves(object, 4), [3, 2]);
+    }
 }
