@@ -220,8 +220,9 @@ impl Cluster {
     }
 
     /// Puts everything that the caller knows where etcd has lost it: this node, under its number; that numbers and terms go on
-    /// above those of before, and above one that was given, if a higher one is known; and these objects. Homes are to be claimed anew. What is there already stays. The descriptions that
-    /// the objects have then, in the order given: where another was quicker, they differ.
+    /// above those of before, and numbers `above` one that was given, if that is higher; and these objects. Homes are to be
+    /// claimed anew. What is there already stays. The descriptions that the objects have then, in the order given: where another
+    /// was quicker, they differ.
     ///
     /// # Errors
     /// [`Error::Taken`] if another node has this one's number by now, [`Error::Lost`] if this is no node any more; those of etcd.

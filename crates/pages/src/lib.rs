@@ -1,9 +1,9 @@
 //! Pools of large pages.
 //!
-//! A **pool** is memory that is taken from the kernel once, in pages of 2 MiB or 1 GiB, and which the kernel neither reclaims nor moves nor
-//! merges as long as the pool is there: what the paper (HPMMAP, section III) does by taking memory offline. Here it is a mounted hugetlbfs
-//! with a least size (`min_size`), below `/run/stillframe/pages`. Who may use it is said by the owner and mode of the directory. What a process takes of it is free again
-//! when the process ends, however it does.
+//! A **pool** is memory that is taken from the kernel once, in pages of 2 MiB or 1 GiB, and which the kernel neither reclaims
+//! nor moves nor merges as long as the pool is there: what the paper (HPMMAP, section III) does by taking memory offline. Here
+//! it is a mounted hugetlbfs with a least size (`min_size`), below `/run/stillframe/pages`. Who may use it is said by the owner
+//! and mode of the directory. What a process takes of it is free again when the process ends, however it does.
 //!
 //! | module | |
 //! |---|---|
