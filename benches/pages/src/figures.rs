@@ -26,7 +26,7 @@ impl Figures {
         let count = times.len();
         let mean_ns = times.iter().sum::<u64>() as f64 / count.max(1) as f64;
         let square = |time: &u64| (*time as f64 - mean_ns).powi(2);
-        let deviation_ns = (times.iter().map(square).sum::<f64>() / count.max(1) as f64).sqrt();
+        let deviation_ns = (times.iter().map(square).fold(0.0, |sum, one| sum + one) / count.max(1) as f64).sqrt();
         let at = |part: f64| times.get(((count as f64 * part) as usize).min(count.saturating_sub(1))).copied();
         let [median_ns, p99_ns, most_ns] = [0.5, 0.99, 1.0].map(|part| at(part).unwrap_or(0));
         Figures { count, mean_ns, deviation_ns, median_ns, p99_ns, most_ns }

@@ -107,6 +107,7 @@ fn measure_misses(kind: Kind, bytes: usize, reads: usize) -> std::io::Result<ser
 fn measure_merges(bytes: usize) -> std::io::Result<serde_json::Value> {
     let memory = Memory::new(Kind::Small, bytes)?;
     memory.populate()?;
+    memory.allow_large()?;
     let is_over = AtomicBool::new(false);
     let (merges, stalls, failed) = std::thread::scope(|scope| {
         let writing = scope.spawn(|| {

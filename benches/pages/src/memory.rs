@@ -104,6 +104,14 @@ impl Memory {
         self.advise("MADV_POPULATE_WRITE", libc::MADV_POPULATE_WRITE)
     }
 
+    /// Lets small pages become large ones.
+    ///
+    /// # Errors
+    /// Those of madvise(2).
+    pub fn allow_large(&self) -> io::Result<()> {
+        self.advise("MADV_HUGEPAGE", libc::MADV_HUGEPAGE)
+    }
+
     /// Has its small pages, from an offset on, made into a large one.
     ///
     /// # Errors
