@@ -46,6 +46,20 @@ pub(crate) enum Put {
     Failed(String),
 }
 
+/// Why bytes of a share could not be put where they belong.
+enum Stop {
+    /// The connection ended before them. They come once more, by the next one.
+    Cut,
+    /// They do not fit, with the reason.
+    Unfit(String),
+}
+
+impl From<String> for Stop {
+    fn from(why: String) -> Stop {
+        Stop::Unfit(why)
+    }
+}
+
 impl Filling {
     /// Bytes that no element fills are zero, as those beyond the rim of the object: `is_full` says that there are none.
     pub(crate) fn new(
@@ -100,7 +114,9 @@ impl Filling {
             let mut piece = std::mem::take(&mut state.piece);
             drop(state);
             make_room(&mut piece, bytes)?;
-            bulk.read(&mut piece).map_err(|error| error.to_string())?;
+            if bulk.read(&mut piece).is_err() {
+                return Ok(());
+            }
             return self.take(share, offset, bytes, |end, loan, kept| {
                 let part = part(&share.transfer, Side::Source, offset..end);
                 executor.run(&part, &piece, loan).map_err(|error| error.to_string())?;
@@ -111,11 +127,11 @@ impl Filling {
         self.take(share, offset, bytes, |end, loan, piece| {
             let part = part(&share.transfer, Side::Source, offset..end);
             if let Some(mut places) = scatter::places(&part, bytes, loan) {
-                return bulk.read_pieces(&mut places).map_err(|error| error.to_string());
+                return bulk.read_pieces(&mut places).map_err(|_| Stop::Cut);
             }
             make_room(piece, bytes)?;
-            bulk.read(piece).map_err(|error| error.to_string())?;
-            executor.run(&part, piece, loan).map_err(|error| error.to_string())
+            bulk.read(piece).map_err(|_| Stop::Cut)?;
+            executor.run(&part, piece, loan).map_err(|error| Stop::Unfit(error.to_string()))
         })
     }
 
@@ -130,7 +146,7 @@ impl Filling {
             let part = part(&share.transfer, Side::Source, offset..end);
             let staying = Transfer::new(part.moves().iter().map(staying).collect());
             let staying = staying.map_err(|error| error.to_string())?;
-            executor.run(&staying, base, loan).map_err(|error| error.to_string())
+            executor.run(&staying, base, loan).map_err(|error| Stop::Unfit(error.to_string()))
         })
     }
 
@@ -144,7 +160,7 @@ impl Filling {
         share: &SourceShare,
         offset: u64,
         bytes: u64,
-        put: impl FnOnce(u64, &mut LoanBytes, &mut Vec<u8>) -> Result<(), String>,
+        put: impl FnOnce(u64, &mut LoanBytes, &mut Vec<u8>) -> Result<(), Stop>,
     ) -> Result<(), String> {
         let end = offset.checked_add(bytes).filter(|end| *end <= share.bytes);
         let end =
@@ -155,7 +171,11 @@ impl Filling {
         }
         let State { loan, missing, came, piece, .. } = &mut *state;
         let Some(loan) = loan else { return Ok(()) };
-        put(end, loan, piece)?;
+        match put(end, loan, piece) {
+            Ok(()) => {}
+            Err(Stop::Cut) => return Ok(()),
+            Err(Stop::Unfit(why)) => return Err(why),
+        }
         points::hit("fill.piece");
         came.insert(share.writer, end);
         if end == share.bytes {

@@ -518,3 +518,31 @@ fn what_the_home_decides_for_its_own_node_while_the_board_is_held_is_not_lost() 
     assert_eq!(here.wait_newer(0, LONG).unwrap(), 1);
     assert_eq!(there.wait_newer(0, LONG).unwrap(), 1);
 }
+
+#[test]
+fn a_connection_that_ends_in_the_middle_of_a_version_loses_nothing() {
+    let _watchdog = watchdog(60);
+    let nodes = Nodes::new("cut", 2);
+    let here = nodes.objects(0).create("u", "var u [1000] int64").create().unwrap();
+    let mut writer = here.write("{ var v = u }").attach().unwrap();
+    let there = nodes.objects(1).wait("u", LONG).unwrap();
+    // One is put together as it comes, the other has to be taken apart.
+    let mut whole = there.read("{ var v = u }").attach().unwrap();
+    let mut parts = there.read("{ var v [x:500] = u[2*x] }").attach().unwrap();
+    for version in 1..=3_u64 {
+        writer.variable_mut::<i64>("v").unwrap().fill(version as i64);
+        writer.publish(version).unwrap();
+        nodes.set_fault(0, 1, Fault { cuts_reading: true, ..Fault::default() });
+        std::thread::scope(|scope| {
+            let reading = [&mut whole, &mut parts].map(|one| scope.spawn(move || one.reattach(version, LONG)));
+            std::thread::sleep(Duration::from_millis(300));
+            nodes.set_fault(0, 1, Fault::default());
+            // There is another one.
+            nodes.runtime(0).connected(nodes.number(1));
+            nodes.runtime(1).connected(nodes.number(0));
+            reading.into_iter().for_each(|one| one.join().unwrap().unwrap());
+        });
+        assert!(whole.variable::<i64>("v").unwrap().iter().all(|value| *value == version as i64));
+        assert!(parts.variable::<i64>("v").unwrap().iter().all(|value| *value == version as i64));
+    }
+}

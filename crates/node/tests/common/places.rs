@@ -33,6 +33,8 @@ pub struct Fault {
     pub delay: Duration,
     /// How long it takes to read what follows a message.
     pub reading: Duration,
+    /// Whether the connection ends before what follows a message.
+    pub cuts_reading: bool,
     /// Whether versions and what is said of them are lost.
     pub loses_versions: bool,
     /// Whether versions wait to be sent, as on a link that takes no bytes.
@@ -56,6 +58,9 @@ impl Incoming for Slow<'_> {
         // Once the way is mended, nothing is slow any more.
         while begin.elapsed() < self.wires.fault(self.way).reading {
             std::thread::sleep(Duration::from_millis(5));
+        }
+        if self.wires.fault(self.way).cuts_reading {
+            return Err(std::io::ErrorKind::ConnectionReset.into());
         }
         std::io::Read::read_exact(&mut self.left, into)
     }
