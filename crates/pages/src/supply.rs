@@ -132,6 +132,17 @@ impl System {
         self.set(&path, before.saturating_sub(count))
     }
 
+    /// Memory that lies together in pieces of 2 MiB or more just now: so much can be had in large pages without moving anything
+    /// (proc_buddyinfo(5)).
+    ///
+    /// # Errors
+    /// Those of the file.
+    pub fn together_bytes(&self) -> Result<u64> {
+        let path = self.proc.join("buddyinfo");
+        let text = fs::read_to_string(&path).map_err(Error::io("read", &path))?;
+        Ok(text.lines().map(together).sum())
+    }
+
     /// Memory that programs could have without anything being swapped, as the kernel estimates it.
     fn available_bytes(&self) -> Result<u64> {
         let path = self.proc.join("meminfo");
@@ -147,9 +158,25 @@ impl System {
     }
 }
 
+/// Of a line `Node 0, zone Normal COUNT…`: the counts are of free pieces of 4 KiB, 8 KiB and so on.
+fn together(line: &str) -> u64 {
+    let counts = line.split_once("zone").map_or("", |(_, rest)| rest).split_whitespace().skip(1);
+    let large = counts.enumerate().filter(|(order, _)| 4096_u64 << order >= Page::Large.bytes());
+    large.map(|(order, count)| count.parse::<u64>().unwrap_or(0) * (4096 << order)).sum()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn free_pieces_count_that_are_as_large_as_a_large_page() {
+        let line =
+            "Node 0, zone   Normal   5213  25163  13157   6233   3096   1578   1169    660    327      2      3 ";
+        assert_eq!(together(line), (2 * 2 + 3 * 4) << 20);
+        assert_eq!(together("Node 0, zone      DMA      0      0"), 0);
+        assert_eq!(together(""), 0);
+    }
 
     /// A machine of files, with two memory nodes. What is written there is what there is.
     fn machine() -> (tempfile::TempDir, System) {

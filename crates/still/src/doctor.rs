@@ -3,8 +3,11 @@
 use crate::context::{Context, Verdict};
 use crate::failure::{FINE, PROBLEM};
 use crate::table::{Align, Table, sanitize};
+use crate::units::{count, format_bytes};
 use serde_json::json;
 use stillframe::inspect;
+use stillframe_pages::Pool;
+use stillframe_pages::supply::System;
 
 /// Say what this machine allows, which tracker will be used, and what to change
 #[derive(Debug, clap::Args)]
@@ -26,9 +29,29 @@ pub struct Args {
     json: bool,
 }
 
+/// What large pages the machine can give. Who needs none has nothing to change.
+fn pools() -> Vec<inspect::Fact> {
+    let system = System::default();
+    let fact = |name: &str, value| inspect::Fact { name: name.into(), value, ok: true, advice: String::new() };
+    let together = system.together_bytes().map(|bytes| {
+        let value = format!("{} lie together and could be reserved at once", format_bytes(bytes));
+        fact("large pages to be had", value)
+    });
+    let pools = Pool::all(&system).map(|pools| {
+        let free: u64 = pools.iter().filter_map(|pool| Some(pool.size(&system).ok()?.free_bytes)).sum();
+        let value = match pools.len() {
+            0 => "none; `still pages reserve SIZE` makes one".into(),
+            number => format!("{}, {} free: `still pages`", count(number, "pool"), format_bytes(free)),
+        };
+        fact("pools of large pages", value)
+    });
+    together.into_iter().chain(pools).collect()
+}
+
 /// Says what the machine allows.
 pub fn run(context: &mut Context, args: &Args) -> Verdict {
-    let diagnosis = inspect::diagnose(&context.dir);
+    let mut diagnosis = inspect::diagnose(&context.dir);
+    diagnosis.facts.extend(pools());
     let verdict = if diagnosis.facts.iter().all(|fact| fact.ok) { FINE } else { PROBLEM };
     if args.json {
         let tracker = |probe: &inspect::TrackerProbe| json!({ "kind": probe.kind.to_string(), "usable": probe.usable, "why": probe.why });
