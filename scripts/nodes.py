@@ -116,6 +116,9 @@ class Process(subprocess.Popen):
                 os.kill(inner, sig)
             except ProcessLookupError:
                 pass
+        if sig == signal.SIGKILL and self.poll() is None:
+            # nsenter stops where its program was stopped, and would not notice that it has ended.
+            os.kill(self.pid, signal.SIGCONT)
 
 
 class Holder:

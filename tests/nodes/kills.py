@@ -604,6 +604,9 @@ class Group:
             return 0
         if point in LOST | NAMES:
             return self.dice.choice((1, 2))
+        if point and point.startswith("fill."):
+            # Where readers are.
+            return self.dice.choice((0, 2))
         return self.dice.randrange(3)
 
     def provoke(self, index, point):
