@@ -107,7 +107,7 @@ fabric: ## versions over libfabric, also by shared memory between two ends in on
 	STILLFRAME_TEST_SHM=1 cargo test -p stillframe-node --test service libfabric
 
 # In target/debug, as all that is built with named points.
-nodes-kills: ## ranks, runtimes and etcd over nodes, killed at every named point and at random: ARGS="--kills 1000" takes an hour
+nodes-kills: ## ranks, runtimes and etcd over nodes, killed at every named point and at random: ARGS="--kills 1000" takes 20 minutes to an hour
 	scripts/setup.sh nodes
 	cargo build --features stillframe-node/points,still/points,stillframe-nodes-rank/points
 	python3 tests/nodes/kills.py $(ARGS)
