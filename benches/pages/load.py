@@ -17,15 +17,16 @@ class LoadError(Exception):
 
 
 def unpack(where):
-    """The kernel's sources, configured, below a folder: once for all runs."""
+    """The kernel's sources, below a folder: once for all runs. Nothing is built in them: that takes folders of its own."""
     tree = where / "linux-source-6.1"
-    if not (tree / ".config").exists():
+    done = where / "unpacked"
+    if not done.exists():
         if not SOURCE.exists():
             raise LoadError(f"{SOURCE} is missing: scripts/setup.sh pages installs it (Debian: linux-source-6.1)")
         where.mkdir(parents=True, exist_ok=True)
         shutil.rmtree(tree, ignore_errors=True)
         subprocess.run(["tar", "xf", SOURCE, "-C", where], check=True)
-        subprocess.run(["make", "-s", "defconfig"], cwd=tree, check=True, stdout=subprocess.DEVNULL)
+        done.touch()
     return tree
 
 
@@ -91,11 +92,12 @@ class Loads:
             # Each one builds into a folder of its own, and begins anew when it is done: it lasts longer than what is measured.
             out = self._folder / f"build{number}"
             out.mkdir(exist_ok=True)
-            shutil.copy(tree / ".config", out / ".config")
-            again = f"while :; do make -s O={out} olddefconfig && make -s O={out} -j{self._jobs[number]} vmlinux; make -s O={out} clean; done"
+            subprocess.run(["make", "-s", f"O={out}", "defconfig"], cwd=tree, check=True, stdout=subprocess.DEVNULL)
+            again = f"set -e; while :; do make -s O={out} -j{self._jobs[number]} vmlinux; make -s O={out} clean; done"
             self._loads.append(Load(["sh", "-c", again], tree, self._folder / f"build{number}.log"))
-        # Until the compiler runs.
-        time.sleep(3)
+        # Until the compiler runs, or it is known that it does not.
+        time.sleep(5)
+        self.check()
 
     def _fill_cache(self):
         self._cached = Path(tempfile.mkdtemp(prefix="cache-", dir=self._folder))
