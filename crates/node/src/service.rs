@@ -88,15 +88,18 @@ struct Names {
     meeting: Option<Meeting>,
     /// Whether this node kept them before, in the memory of an etcd that has ended.
     has_lost_count: bool,
-    /// Whether another node keeps them.
-    is_kept_elsewhere: bool,
 }
 
 impl Names {
+    /// The file by which they were found at another node.
+    fn kept_elsewhere(&self) -> Option<&Meeting> {
+        self.meeting.as_ref().filter(|_| self.keeper.is_none())
+    }
+
     /// Says by which file an address was found that leads nowhere.
     fn explain(&self, error: stillframe_etcd::Error) -> Error {
-        match &self.meeting {
-            Some(meeting) if self.keeper.is_none() => {
+        match self.kept_elsewhere() {
+            Some(meeting) => {
                 let why = format!("it leads to {}: {error}", self.addresses.join(","));
                 Error::Meeting { path: meeting.path().into(), why }
             }
@@ -143,7 +146,7 @@ impl Service {
             known => known,
         };
         // Who keeps the names, or knew the job before, begins the count where others only follow.
-        let patience = if names.is_kept_elsewhere && above.is_none() { COUNT_LIMIT } else { Duration::ZERO };
+        let patience = if names.kept_elsewhere().is_some() && above.is_none() { COUNT_LIMIT } else { Duration::ZERO };
         let joining = JoinOptions::new(&options.name, address.to_string()).lease(options.lease);
         let joining = joining.former(former).above(above).patience(patience);
         let joined = stillframe_etcd::Cluster::join(&etcd, joining).map_err(|error| names.explain(error))?;
@@ -253,20 +256,13 @@ fn find_names(options: &ServiceOptions, identity: &Identity) -> Result<Names> {
     });
     if !options.names.is_empty() {
         let addresses = options.names.clone();
-        return Ok(Names {
-            addresses,
-            tls,
-            keeper: None,
-            meeting: None,
-            has_lost_count: false,
-            is_kept_elsewhere: false,
-        });
+        return Ok(Names { addresses, tls, keeper: None, meeting: None, has_lost_count: false });
     }
     let meeting = Meeting::new(&options.identity, &options.name, &options.dir);
     let before = match meeting.join(MEETING_LIMIT)? {
         meeting::Keeper::Other(address) => {
             let (addresses, meeting) = (vec![address], Some(meeting));
-            return Ok(Names { addresses, tls, keeper: None, meeting, has_lost_count: false, is_kept_elsewhere: true });
+            return Ok(Names { addresses, tls, keeper: None, meeting, has_lost_count: false });
         }
         meeting::Keeper::Own(before) => before,
     };
@@ -281,7 +277,7 @@ fn find_names(options: &ServiceOptions, identity: &Identity) -> Result<Names> {
     let keeper = told.inspect_err(|_| meeting.end())?;
     let addresses = vec![keeper.address().to_owned()];
     let has_lost_count = before.is_some();
-    Ok(Names { addresses, tls, keeper: Some(keeper), meeting: Some(meeting), has_lost_count, is_kept_elsewhere: false })
+    Ok(Names { addresses, tls, keeper: Some(keeper), meeting: Some(meeting), has_lost_count })
 }
 
 fn open(names: &Names, identity: &Identity) -> Result<Etcd> {

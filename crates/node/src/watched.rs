@@ -644,11 +644,11 @@ impl Watched {
     pub(crate) fn lose(&mut self, node: Node, around: &mut Surroundings) -> Result<()> {
         self.subscriptions.forget(node);
         self.known.lose(node, self.roster.declared());
-        self.readers.look_again(&mut self.known, around)?;
+        let looked = self.readers.look_again(&mut self.known, around);
         if let Some(home) = &mut self.home {
             home.lose(node);
         }
-        self.settle(around)
+        self.settle(around).and(looked)
     }
 
     /// The home may be another one.

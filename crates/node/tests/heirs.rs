@@ -47,8 +47,8 @@ fn await_newest(object: &Object, version: u64) {
     }
 }
 
-/// Two nodes with an object each half of which somebody writes, both at version 2; the first half's writer is then ahead, and gone.
-fn ahead(nodes: &Nodes) -> ([Object; 2], WriteFragment) {
+/// Two nodes with an object each half of which somebody writes, both at version 2.
+fn both(nodes: &Nodes) -> ([Object; 2], [WriteFragment; 2]) {
     let here = nodes.objects(0).create("u", "var u [8] int64").create().unwrap();
     let there = nodes.objects(1).wait("u", LONG).unwrap();
     let mut first = left(&here).attach().unwrap();
@@ -58,9 +58,14 @@ fn ahead(nodes: &Nodes) -> ([Object; 2], WriteFragment) {
         publish(&mut other, 2, version);
     }
     [&here, &there].into_iter().for_each(|object| await_newest(object, 2));
+    ([here, there], [first, other])
+}
+
+/// The same; the first half's writer is then ahead, and gone.
+fn ahead(nodes: &Nodes) -> ([Object; 2], WriteFragment) {
+    let (objects, [mut first, other]) = both(nodes);
     (3..=6).for_each(|version| publish(&mut first, 1, version));
-    drop(first);
-    ([here, there], other)
+    (objects, other)
 }
 
 fn go_on(objects: &[Object; 2], other: &mut WriteFragment, heir: &mut WriteFragment) {
@@ -254,15 +259,7 @@ fn other() {
 fn an_heir_that_died_before_it_counted_takes_no_version_away() {
     let _watchdog = watchdog(120);
     let nodes = Nodes::new("early", 2);
-    let here = nodes.objects(0).create("u", "var u [8] int64").create().unwrap();
-    let there = nodes.objects(1).wait("u", LONG).unwrap();
-    let mut first = left(&here).attach().unwrap();
-    let mut second = right(&there).attach().unwrap();
-    for version in 1..=2 {
-        publish(&mut first, 1, version);
-        publish(&mut second, 2, version);
-    }
-    [&here, &there].into_iter().for_each(|object| await_newest(object, 2));
+    let ([here, there], [mut first, mut second]) = both(&nodes);
     publish(&mut first, 1, 3);
     drop(first);
     // Nobody says that the first half of version 3 is there, nor whether who comes next counts.

@@ -62,6 +62,14 @@ impl Infos {
     pub(super) fn iter(&self) -> Iter<'_> {
         Iter { next: self.first.as_ptr(), of: std::marker::PhantomData }
     }
+
+    /// Whose offers they are, one name for each.
+    fn providers(&self) -> impl Iterator<Item = String> {
+        self.iter().map(|info| {
+            // SAFETY: the list has all attributes, and texts end with a zero.
+            unsafe { text((*info.as_ref().fabric_attr).prov_name) }
+        })
+    }
 }
 
 impl Library {
@@ -147,11 +155,7 @@ impl Library {
     /// [`Error::Call`].
     pub(crate) fn is_over_tcp(&'static self, provider: &str) -> Result<bool> {
         let Some(all) = self.ask(Some(provider), None)? else { return Ok(false) };
-        Ok(all.iter().any(|info| {
-            // SAFETY: the list has all attributes, and texts end with a zero.
-            let name = unsafe { text((*info.as_ref().fabric_attr).prov_name) };
-            name.contains("tcp") && name.contains("ofi_rxm")
-        }))
+        Ok(all.providers().any(|name| name.contains("tcp") && name.contains("ofi_rxm")))
     }
 
     /// What a provider offers for a node with this address.
@@ -178,9 +182,7 @@ impl Library {
     pub(crate) fn providers(&'static self) -> Result<Vec<String>> {
         let mut names = Vec::new();
         if let Some(all) = self.ask(None, None)? {
-            for info in all.iter() {
-                // SAFETY: the list has all attributes, and texts end with a zero.
-                let name = unsafe { text((*info.as_ref().fabric_attr).prov_name) };
+            for name in all.providers() {
                 if !names.contains(&name) {
                     names.push(name);
                 }
