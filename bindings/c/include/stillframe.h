@@ -544,8 +544,11 @@ typedef struct {
     // The arena in which the region is made; NULL: it has a directory of its own. Observers find it by the name ARENA/NAME. The
     // handle may be closed as soon as the region is made.
     stillframe_arena *arena;
+    // In which units tracked arrays that lie in reserved large pages are copied: "small", "large" or "learned"; NULL:
+    // $STILLFRAME_COPY_UNIT, else "learned".
+    const char *copy_unit;
     // 0.
-    uint64_t reserved[3];
+    uint64_t reserved[2];
 } stillframe_region_options;
 
 // What a region did since this producer made it.

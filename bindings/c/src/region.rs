@@ -90,8 +90,11 @@ pub struct stillframe_region_options {
     /// The arena in which the region is made; NULL: it has a directory of its own. Observers find it by the name ARENA/NAME. The
     /// handle may be closed as soon as the region is made.
     pub arena: *mut stillframe_arena,
+    /// In which units tracked arrays that lie in reserved large pages are copied: "small", "large" or "learned"; NULL:
+    /// $STILLFRAME_COPY_UNIT, else "learned".
+    pub copy_unit: *const c_char,
     /// 0.
-    pub reserved: [u64; 3],
+    pub reserved: [u64; 2],
 }
 
 /// What a region did since this producer made it.
@@ -135,7 +138,7 @@ fn options(call: &Call, given: *const stillframe_region_options) -> Result<Regio
 
 pub fn options_of(call: &Call, given: &stillframe_region_options) -> Result<RegionOptions, Failure> {
     let mut options = Region::options();
-    if given.reserved != [0; 3] {
+    if given.reserved != [0; 2] {
         return Err(Failure::argument("options.reserved", "it is not 0: set the whole structure to 0 first"));
     }
     let flags = [STILLFRAME_NO_LARGE_PAGES, STILLFRAME_NO_DEMOTION, STILLFRAME_FRESH, STILLFRAME_ROLLBACK];
@@ -166,6 +169,9 @@ pub fn options_of(call: &Call, given: &stillframe_region_options) -> Result<Regi
     }
     if let Some(tracker) = call.text_or_null("options.tracker", given.tracker)? {
         options = options.tracker(tracker.parse()?);
+    }
+    if let Some(unit) = call.text_or_null("options.copy_unit", given.copy_unit)? {
+        options = options.copy_unit(unit.parse()?);
     }
     if let Some(trust) = call.text_or_null("options.trust", given.trust)? {
         options = options.trust(trust.parse::<Trust>().map_err(engine::Error::from)?);

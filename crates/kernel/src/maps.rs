@@ -1,5 +1,6 @@
 //! What of the address space is there.
 
+use crate::map::LARGE_BYTES;
 use crate::{Failure, PAGE_BYTES};
 use std::fs::File;
 use std::ops::Range;
@@ -40,6 +41,8 @@ const PROCMAP_QUERY: libc::c_ulong = 0xc068_6611;
 const _: () = assert!(std::mem::size_of::<Query>() == 0x68);
 /// The mapping at the address, if it can be read.
 const VMA_READABLE: u64 = 1;
+/// The mapping at the address, or else the next one.
+const COVERING_OR_NEXT: u64 = 16;
 /// That the mapping found is shared.
 const VMA_SHARED: u64 = 8;
 
@@ -93,6 +96,25 @@ impl Maps {
         true
     }
 
+    /// The largest pages that the mappings of a range consist of, in bytes: those of the machine, or reserved large ones
+    /// (Documentation/admin-guide/mm/hugetlbpage.rst). What is not mapped counts as the machine's.
+    pub fn page_bytes(&self, address: usize, bytes: usize) -> usize {
+        let end = address.saturating_add(bytes);
+        let file = self.file.get_or_init(|| File::open(PATH).ok()).as_ref();
+        let (mut at, mut most) = (address, PAGE_BYTES);
+        while at < end {
+            match file.map(|file| query(file, at, COVERING_OR_NEXT)) {
+                Some(Ok(Some(found))) if (found.start as usize) < end && found.end as usize > at => {
+                    most = most.max(found.page_bytes as usize);
+                    at = found.end as usize;
+                }
+                Some(Ok(_)) => break,
+                Some(Err(_)) | None => return tried_page_bytes(address..end),
+            }
+        }
+        most
+    }
+
     fn look(&self, address: usize, bytes: usize, touches: bool) -> bool {
         let Some(end) = address.checked_add(bytes) else { return false };
         let file = self.file.get_or_init(|| File::open(PATH).ok()).as_ref();
@@ -117,6 +139,25 @@ fn readable_end(file: &File, address: usize, end: usize, touches: bool) -> Resul
         // What ends at or before its beginning would be asked for again and again.
         Some(next).filter(|next| *next > address && is_there)
     }))
+}
+
+/// The largest pages of the mappings of a range, where the kernel does not tell: it refuses to move a part of a large page, even
+/// to where it is already.
+fn tried_page_bytes(range: Range<usize>) -> usize {
+    let is_refused = |address: usize| {
+        // The system call itself, because programs may have put their own mremap before libc's.
+        // SAFETY: a page that keeps its size and may not be moved stays as it is and where it is.
+        let moved = unsafe { libc::syscall(libc::SYS_mremap, address, PAGE_BYTES, PAGE_BYTES, 0, 0) };
+        moved == -1 && Failure::last("mremap", "").errno() == libc::EINVAL
+    };
+    // The sizes of x86-64; other processors have more of them, and the search takes one for the next larger.
+    for (smaller, bytes) in [(LARGE_BYTES, LARGE_BYTES * 512), (PAGE_BYTES, LARGE_BYTES)] {
+        let first = range.start / bytes * bytes;
+        if (first..range.end).step_by(bytes).any(|page| is_refused(page + smaller)) {
+            return bytes;
+        }
+    }
+    PAGE_BYTES
 }
 
 /// The mapping at an address, if there is one of this kind.
@@ -195,6 +236,35 @@ mod tests {
             // SAFETY: the mapping from above, which nobody uses any more.
             unsafe { libc::munmap(at as *mut libc::c_void, bytes) };
         }
+    }
+
+    #[test]
+    fn large_pages_of_a_range_are_told_either_way() {
+        let (large, protection) = (2 << 20, libc::PROT_READ | libc::PROT_WRITE);
+        let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS;
+        // SAFETY: a new mapping at an address of the kernel's choice.
+        let around = unsafe { libc::mmap(std::ptr::null_mut(), 4 * large, protection, flags, -1, 0) } as usize;
+        let start = around.next_multiple_of(large);
+        let is_large = {
+            let flags = flags | libc::MAP_HUGETLB | libc::MAP_HUGE_2MB | libc::MAP_NORESERVE | libc::MAP_FIXED;
+            // SAFETY: it lies inside the mapping from above. Nobody touches it, so that no page has to be there.
+            (unsafe { libc::mmap((start + large) as *mut libc::c_void, large, protection, flags, -1, 0) })
+                != libc::MAP_FAILED
+        };
+        let maps = Maps::default();
+        let expected = if is_large { large } else { PAGE_BYTES };
+        for (at, bytes, expected) in [
+            (start, large, PAGE_BYTES),
+            (start, large + 1, expected),
+            (start + large, large, expected),
+            (start + 2 * large, PAGE_BYTES, PAGE_BYTES),
+            (0, PAGE_BYTES, PAGE_BYTES),
+        ] {
+            assert_eq!(maps.page_bytes(at, bytes), expected, "{bytes} bytes at {at:#x}");
+            assert_eq!(tried_page_bytes(at..at + bytes), expected, "{bytes} bytes at {at:#x}");
+        }
+        // SAFETY: the mappings from above, which nobody uses any more.
+        unsafe { libc::munmap(around as *mut libc::c_void, 4 * large) };
     }
 
     #[test]

@@ -58,3 +58,4 @@ pub use stillframe_segment::{Corrupt, DType, Order, PAGE_BYTES, RANK_MAX, Scalar
 pub use variable::{Array, Attributes, Declaration, Kind, Loaned, Tracked, VariableId};
 pub use working::loan::{EndedLoan, Loan, LoanBytes};
 pub use working::tracker::kind::{TRACKERS, TrackerKind};
+pub use working::unit::{COPY_UNITS, CopyUnit};

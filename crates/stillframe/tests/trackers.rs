@@ -5,10 +5,16 @@
 //! again, until it is let go.
 
 mod common;
+#[path = "common/large_memory.rs"]
+mod large_memory;
+#[path = "common/large_pages.rs"]
+mod large_pages;
 
 use common::{Dir, Numbers, trackers, versions, watchdog};
+use large_memory::LargeMemory;
+use large_pages::LargePages;
 use std::collections::BTreeMap;
-use stillframe::{Element, Observer, Order, Region, Rule, Snapshot, TrackerKind};
+use stillframe::{COPY_UNITS, CopyUnit, Element, Observer, Order, Region, Rule, Snapshot, TrackerKind};
 
 type Content = BTreeMap<&'static str, (Vec<usize>, Vec<u64>)>;
 
@@ -49,24 +55,59 @@ fn check_changed(old: &Held, new: &Held) {
     }
 }
 
+/// In which pages tracked arrays lie.
+#[derive(Debug, Clone, Copy, PartialEq)]
+enum Pages {
+    Small,
+    /// In reserved large ones, and some in small ones.
+    Large(CopyUnit),
+}
+
+enum Memory {
+    Small(Vec<u64>),
+    Large(LargeMemory),
+}
+
 /// Memory for a tracked array that starts `offset` elements into a page or not, as real allocations do.
 struct Buffer {
-    memory: Vec<u64>,
+    memory: Memory,
     offset: usize,
     length: usize,
 }
 
+/// Elements of a large page.
+const LARGE_LENGTH: usize = 1 << 18;
+
 impl Buffer {
-    fn new(offset: usize, length: usize) -> Buffer {
-        Buffer { memory: vec![0; offset + length + 64], offset, length }
+    fn new(numbers: &mut Numbers, length: usize, pages: Pages) -> Buffer {
+        let offset = numbers.below(600);
+        if pages != Pages::Small && numbers.below(8) > 0 {
+            // It shares the large pages at its ends, or is alone in all.
+            let offset = [offset, numbers.below(LARGE_LENGTH), 0, LARGE_LENGTH][numbers.below(4)];
+            if let Some(memory) = LargeMemory::new(offset + length + 64) {
+                return Buffer { memory: Memory::Large(memory), offset, length };
+            }
+        }
+        Buffer { memory: Memory::Small(vec![0; offset + length + 64]), offset, length }
+    }
+
+    fn all(&self) -> &[u64] {
+        match &self.memory {
+            Memory::Small(memory) => memory,
+            Memory::Large(memory) => memory.slice(),
+        }
     }
 
     fn slice(&self) -> &[u64] {
-        &self.memory[self.offset..self.offset + self.length]
+        &self.all()[self.offset..self.offset + self.length]
     }
 
     fn slice_mut(&mut self) -> &mut [u64] {
-        &mut self.memory[self.offset..self.offset + self.length]
+        let range = self.offset..self.offset + self.length;
+        match &mut self.memory {
+            Memory::Small(memory) => &mut memory[range],
+            Memory::Large(memory) => &mut memory.slice_mut()[range],
+        }
     }
 }
 
@@ -91,11 +132,15 @@ fn scribble(numbers: &mut Numbers, slice: &mut [u64]) {
     }
 }
 
-fn play(tracker: TrackerKind, seed: u64, versions: u64) {
+fn play(tracker: TrackerKind, seed: u64, versions: u64, pages: Pages) {
     let dir = Dir::new("play");
     let numbers = &mut Numbers(seed);
     let keep = 1 + numbers.below(3);
-    let mut region = dir.options().tracker(tracker).keep(keep).rule(Rule::Fail).create("r").unwrap();
+    let mut options = dir.options().tracker(tracker).keep(keep).rule(Rule::Fail);
+    if let Pages::Large(unit) = pages {
+        options = options.copy_unit(unit);
+    }
+    let mut region = options.create("r").unwrap();
     assert_eq!(region.tracker(), tracker);
     // Three windows and a bit, so that windows and their edges matter.
     let shape = [1700, 1000];
@@ -103,7 +148,7 @@ fn play(tracker: TrackerKind, seed: u64, versions: u64) {
     let small = region.array::<u64>("small", &[5]).unwrap();
     let tracked = region.track::<u64>("tracked").unwrap();
     let loaned = region.loaned::<u64>("loaned", &[600, 100]).unwrap();
-    let mut buffers: Vec<Buffer> = (0..2).map(|_| Buffer::new(numbers.below(600), 300_000)).collect();
+    let mut buffers: Vec<Buffer> = (0..2).map(|_| Buffer::new(numbers, 300_000, pages)).collect();
     let mut lent: Option<Vec<u64>> = None;
     let mut last_tracked: Option<(Vec<usize>, Vec<u64>)> = None;
     let mut has_extra = false;
@@ -120,11 +165,11 @@ fn play(tracker: TrackerKind, seed: u64, versions: u64) {
         scribble(numbers, region.slice_mut(&small));
         let index = numbers.below(buffers.len());
         if numbers.below(20) == 0 {
-            let length = [0, 1, 511, 512, 513, 100_000, 300_000, 400_000][numbers.below(8)];
-            buffers[index] = Buffer::new(numbers.below(600), length);
+            let length = [0, 1, 511, 512, 513, 100_000, 300_000, 400_000, 2 * LARGE_LENGTH][numbers.below(9)];
+            buffers[index] = Buffer::new(numbers, length, pages);
         } else if numbers.below(4) == 0 {
             let length = (buffers[index].length + numbers.below(700)).saturating_sub(300);
-            let limit = buffers[index].memory.len() - buffers[index].offset;
+            let limit = buffers[index].all().len() - buffers[index].offset;
             buffers[index].length = length.min(limit);
         }
         scribble(numbers, buffers[index].slice_mut());
@@ -202,8 +247,66 @@ fn observers_see_what_the_producer_had_with_every_tracker() {
     for tracker in found {
         for seed in 0..3 {
             eprintln!("{tracker}, seed {seed}");
-            play(tracker, seed, versions);
+            play(tracker, seed, versions, Pages::Small);
         }
+    }
+}
+
+#[test]
+fn observers_see_what_the_producer_had_in_large_pages() {
+    let _watchdog = watchdog(600);
+    let Some(_pages) = LargePages::take(16) else {
+        eprintln!("skipped: the machine gives no large pages");
+        return;
+    };
+    for tracker in trackers() {
+        for unit in COPY_UNITS {
+            eprintln!("{tracker}, {unit}");
+            play(tracker, 7, versions(), Pages::Large(unit));
+        }
+    }
+}
+
+/// Versions of an array in large pages of which each shows what few places and what all of it got.
+#[test]
+fn of_a_large_page_in_which_little_is_written_little_is_copied() {
+    let _watchdog = watchdog(600);
+    let Some(_pages) = LargePages::take(8) else {
+        eprintln!("skipped: the machine gives no large pages");
+        return;
+    };
+    let tracker = TrackerKind::WpAsync;
+    if !trackers().contains(&tracker) {
+        eprintln!("skipped: {tracker} does not work here");
+        return;
+    }
+    let copied = |unit: CopyUnit, whole: bool| {
+        let dir = Dir::new("units");
+        let mut region = dir.options().tracker(tracker).copy_unit(unit).create("r").unwrap();
+        let tracked = region.track::<u64>("tracked").unwrap();
+        let observer: Observer = dir.observe("r");
+        let mut memory = LargeMemory::new(4 * LARGE_LENGTH).unwrap();
+        // A page that comes only now is new to the tracker, too.
+        memory.slice_mut().fill(1);
+        let mut before = 0;
+        for version in 1..=40 {
+            match whole {
+                true => memory.slice_mut().fill(version),
+                false => memory.slice_mut()[version as usize * 4099] = version,
+            }
+            before = if version == 2 { region.statistics().copied_pages } else { before };
+            let slice = memory.slice();
+            region.publish(version).tracked(&tracked, slice, &[slice.len()]).commit().unwrap();
+            assert!(*observer.newest().unwrap().slice::<u64>("tracked").unwrap() == *slice, "version {version}");
+        }
+        (region.statistics().copied_pages - before) / 39
+    };
+    // One small page each time; a large one, which is 512; or four of these.
+    assert_eq!(copied(CopyUnit::Learned, false), 1);
+    assert_eq!(copied(CopyUnit::Small, false), 1);
+    assert_eq!(copied(CopyUnit::Large, false), 512);
+    for unit in COPY_UNITS {
+        assert_eq!(copied(unit, true), 2048, "{unit}");
     }
 }
 

@@ -104,6 +104,13 @@ public:
         return *this;
     }
 
+    /// In which units tracked arrays that lie in reserved large pages are copied: "small", "large" or "learned"; by default
+    /// $STILLFRAME_COPY_UNIT, else "learned".
+    options& copy_unit(std::string unit) {
+        copy_unit_ = std::move(unit);
+        return *this;
+    }
+
     /// Access mode of the region's directory; 0700 by default.
     options& mode(unsigned mode) {
         given_.mode = mode;
@@ -146,6 +153,7 @@ public:
         stillframe_region_options given = given_;
         given.dir = dir_.empty() ? nullptr : dir_.c_str();
         given.tracker = tracker_.empty() ? nullptr : tracker_.c_str();
+        given.copy_unit = copy_unit_.empty() ? nullptr : copy_unit_.c_str();
         given.trust = trust_.empty() ? nullptr : trust_.c_str();
         return given;
     }
@@ -160,6 +168,7 @@ private:
     stillframe_region_options given_{};
     std::string dir_;
     std::string tracker_;
+    std::string copy_unit_;
     std::string trust_;
     std::string arena_;
 };

@@ -74,6 +74,7 @@ class Region:
         mode: int,
         large_pages: bool,
         demote: bool,
+        copy_unit: str | None,
         rank: int | None,
         ranks: int | None,
         drift: int | None,

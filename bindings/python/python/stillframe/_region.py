@@ -497,6 +497,7 @@ def create(
     mode: int = 0o700,
     large_pages: bool = True,
     demote: bool = True,
+    copy_unit: Literal["learned", "small", "large"] | None = None,
     rank: int | None = None,
     ranks: int | None = None,
     drift: int | None = None,
@@ -523,6 +524,8 @@ def create(
     :param large_pages: ask for large pages for variables in memory of the region.
     :param demote: let pages of variables in memory of the region that stay unwritten exist once, shared with the versions;
         :meth:`Region.pin` excepts a variable.
+    :param copy_unit: in which units tracked arrays that lie in reserved large pages are copied; what is learned to be better
+        if None, or what ``$STILLFRAME_COPY_UNIT`` says.
     :param rank: this rank's number, below ``ranks``; the region is ``name/rank``.
     :param ranks: how many ranks the group has.
     :param drift: how many versions stay for slower ranks, from 2 to 32; 16 if None.
@@ -546,6 +549,7 @@ def create(
         mode=mode,
         large_pages=large_pages,
         demote=demote,
+        copy_unit=copy_unit,
         rank=rank,
         ranks=ranks,
         drift=drift,

@@ -19,6 +19,7 @@ mod report;
 mod restart;
 mod sections;
 mod solver;
+mod units;
 
 use crate::trial::{Place, Result, measure};
 use report::Report;
@@ -53,7 +54,10 @@ pub struct Args {
     /// publish: whose memory is written
     #[arg(long, value_enum, default_value = "managed")]
     kind: publish::Kind,
-    /// publish: blocks of 64 steps to take the median of [default: 3, or 1 with --quick]
+    /// units: the pool of large pages in which the array lies (still pages)
+    #[arg(long, value_name = "POOL", default_value = "default")]
+    pool: String,
+    /// publish, units: blocks of 64 steps to take the median of [default: 3, or 1 with --quick]
     #[arg(long)]
     blocks: Option<usize>,
     /// regions: how many in an arena of one process [default: 16000, or 1000 with --quick]
@@ -80,6 +84,8 @@ enum Name {
     Publish,
     /// How long a publish in the background holds the program up
     Background,
+    /// What reserved large pages change for a publish
+    Units,
     /// What sections and rounded numbers cost, relative to a contiguous array
     Sections,
     /// What publishing costs a solver that rewrites all its vectors in each iteration
@@ -106,9 +112,10 @@ enum Name {
     All,
 }
 
-const NAMES: [Name; 13] = [
+const NAMES: [Name; 14] = [
     Name::Publish,
     Name::Background,
+    Name::Units,
     Name::Sections,
     Name::Solver,
     Name::Rate,
@@ -160,6 +167,7 @@ fn measure_all(setting: &Setting) -> Result<()> {
         match name {
             Name::Publish => publish::run(setting, &mut report)?,
             Name::Background => background::run(setting, &mut report)?,
+            Name::Units => units::run(setting, &mut report)?,
             Name::Sections => sections::run(setting, &mut report)?,
             Name::Solver => solver::run(setting, &mut report)?,
             Name::Rate => rate::run(setting, &mut report)?,

@@ -48,6 +48,15 @@ impl Memory {
         Self { bytes, start, len }
     }
 
+    /// The same in pages of 4 KiB, whatever the kernel prefers.
+    pub fn small(len: usize) -> Self {
+        let mut bytes = vec![0; len + PAGE_BYTES];
+        super::host::refuse_large(&mut bytes);
+        let start = bytes.as_ptr().align_offset(PAGE_BYTES);
+        bytes.fill(1);
+        Self { bytes, start, len }
+    }
+
     /// The same in large pages, where the kernel has some.
     pub fn large(len: usize) -> Self {
         let mut bytes = vec![0; len + PAGE_BYTES];

@@ -9,6 +9,7 @@ use crate::working::Working;
 use crate::working::dirty::{Dirty, Known, Zeros};
 use crate::working::source::Source;
 use crate::working::tracker::kind::TrackerKind;
+use crate::working::unit::CopyUnit;
 use std::collections::BTreeMap;
 use std::ops::Range;
 use stillframe_segment::{PAGE_BYTES, WINDOW_PAGES};
@@ -115,8 +116,14 @@ impl Producer {
 
 impl Workspace {
     /// Finds the dirty pages of everything that may have changed. On an error the jobs have those found until then.
-    pub(crate) fn collect(&mut self, store: &Store, inputs: &[Input], jobs: &mut Vec<Job>) -> Result<()> {
-        let Workspace { variables, tracker, .. } = self;
+    pub(crate) fn collect(
+        &mut self,
+        store: &Store,
+        inputs: &[Input],
+        unit: CopyUnit,
+        jobs: &mut Vec<Job>,
+    ) -> Result<()> {
+        let Workspace { variables, tracker, maps, .. } = self;
         let overlapping = is_overlapping(variables);
         let mut next = 0;
         while let Some((&id, state)) = variables.range_mut(next..).next() {
@@ -125,7 +132,7 @@ impl Workspace {
             let given = !state.is_tracked() || input.is_some();
             let Some(index) = state.working.current().filter(|_| given) else { continue };
             let source = &mut state.working.sources_mut()[index];
-            source.search(tracker);
+            source.search(tracker, maps);
             jobs.push(Job { id, source: index, dirty: 0, frames: 0..0, before: None });
             if overlapping {
                 for window in 0..source.watched_windows() {
@@ -140,7 +147,7 @@ impl Workspace {
                 Working::Managed(managed) => managed.collect(tracker, store, state.shown.as_ref())?,
                 Working::Tracked(tracked) => {
                     let zeros = input.and_then(|input| input.zeros.as_ref()).unwrap_or(Zeros::NONE);
-                    tracked.collect(store, &Known { subrange, zeros, shown: state.shown.as_ref() })?
+                    tracked.collect(store, &Known { subrange, zeros, unit, shown: state.shown.as_ref() })?
                 }
                 Working::Loaned(_) => continue,
             };
@@ -164,12 +171,12 @@ impl Workspace {
 
     /// What ends a search of soft-dirty bits ends it for all memory of the process, that of other sources included.
     fn search_the_rest(&mut self, jobs: &[Job]) {
-        let Workspace { variables, tracker, .. } = self;
+        let Workspace { variables, tracker, maps, .. } = self;
         for (id, state) in variables.iter_mut() {
             for (index, source) in state.working.sources_mut().iter_mut().enumerate() {
                 let searched = jobs.iter().any(|job| (job.id, job.source) == (*id, index));
                 if !searched && source.is_known() {
-                    source.search(tracker);
+                    source.search(tracker, maps);
                     source.remember();
                 }
             }

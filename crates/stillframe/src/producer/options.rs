@@ -8,6 +8,7 @@ use crate::place::directory::Directory;
 use crate::place::names::{self, hidden_name};
 use crate::store::regions::Regions;
 use crate::working::tracker::kind::TrackerKind;
+use crate::working::unit::CopyUnit;
 use std::num::NonZeroU64;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -52,6 +53,7 @@ pub struct RegionOptions {
     pub(crate) rule: Rule,
     threads: Option<usize>,
     pub(crate) tracker: Option<TrackerKind>,
+    pub(crate) copy_unit: Option<CopyUnit>,
     pub(crate) mode: u32,
     pub(crate) large_pages: bool,
     pub(crate) demote: bool,
@@ -89,6 +91,7 @@ impl Default for RegionOptions {
             rule: Rule::default(),
             threads: None,
             tracker: None,
+            copy_unit: None,
             mode: 0o700,
             large_pages: true,
             demote: true,
@@ -159,6 +162,13 @@ impl RegionOptions {
     /// The tracker to use; by default `$STILLFRAME_TRACKER`, else the best that works.
     pub fn tracker(mut self, tracker: TrackerKind) -> Self {
         self.tracker = Some(tracker);
+        self
+    }
+
+    /// In which units tracked arrays that lie in reserved large pages are copied; by default `$STILLFRAME_COPY_UNIT`, else what is
+    /// learned to be better. It changes nothing of what a version shows.
+    pub fn copy_unit(mut self, unit: CopyUnit) -> Self {
+        self.copy_unit = Some(unit);
         self
     }
 

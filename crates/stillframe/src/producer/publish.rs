@@ -97,7 +97,9 @@ impl Producer {
             self.take_input(input)?;
         }
         points::hit("publish.begin");
-        if let Err(error) = self.workspace.collect(&self.store, inputs, &mut jobs) {
+        if let Err(error) =
+            self.workspace.collect(&self.store, inputs, self.options.copy_unit.unwrap_or_default(), &mut jobs)
+        {
             self.workspace.remember(&jobs);
             return Err(error);
         }

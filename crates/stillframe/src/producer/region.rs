@@ -77,6 +77,12 @@ impl RegionOptions {
         {
             options.tracker = Some(name.parse()?);
         }
+        if options.copy_unit.is_none()
+            && let Ok(name) = std::env::var("STILLFRAME_COPY_UNIT")
+            && !name.is_empty()
+        {
+            options.copy_unit = Some(name.parse()?);
+        }
         match std::env::var("STILLFRAME_CHECK").as_deref() {
             Ok("1") => options.check_writes = true,
             Ok("" | "0") | Err(_) => {}

@@ -13,6 +13,7 @@ use crate::mask::{Mask, insert_pages};
 use crate::store::Store;
 use crate::store::planes::Planes;
 use crate::working::source::Source;
+use crate::working::unit::CopyUnit;
 use std::ops::Range;
 use std::path::Path;
 use stillframe_kernel::Failure;
@@ -54,6 +55,8 @@ pub(crate) struct Zeros {
 pub(crate) struct Known<'a> {
     pub(crate) subrange: Option<&'a Subrange>,
     pub(crate) zeros: &'a Zeros,
+    /// In which units what lies in reserved large pages is copied.
+    pub(crate) unit: CopyUnit,
     /// Where the newest version shows the variable.
     pub(crate) shown: Option<&'a Extent>,
 }
@@ -122,14 +125,19 @@ impl Source {
             true => Some(Pagemap::open().map_err(unknown)?),
             false => None,
         };
-        let mut written_pages = 0;
+        let (mut written_pages, is_large) = (0, self.is_large());
         for window in 0..self.windows() {
             let valid = self.valid(window);
             let mask = |pages: &[Range<usize>]| Zeros::mask(pages, window).and(valid);
             let (mut zeros, zeros_before) = (mask(&known.zeros.memory), mask(&known.zeros.before));
-            let unsure = self.collected.unsure[window].and(valid);
-            written_pages += self.collected.dirty[window].and(valid).count();
-            let mut dirty = self.collected.dirty[window].or(self.pending[window]).and(valid);
+            let written = self.collected.dirty[window].and(valid);
+            written_pages += written.count();
+            // What no version shows from here cannot be compared.
+            let is_shown = shown_pages > window * WINDOW_PAGES;
+            let is_compared = is_large && is_shown && self.units.is_compared(window, known.unit);
+            let compared = if is_compared { written } else { Mask::EMPTY };
+            let unsure = self.collected.unsure[window].and(valid).or(compared);
+            let mut dirty = written.without(compared).or(self.pending[window].and(valid));
             if let Some(entries) = &mut entries {
                 // Asked for after the search: what is written from then on is found by the next one.
                 zeros = zeros.without(self.filled(entries, window, dirty.or(unsure).and(zeros))?);
@@ -145,6 +153,10 @@ impl Source {
                         dirty.insert(page);
                     }
                 }
+            }
+            if is_large && is_shown {
+                let differing = is_compared.then(|| dirty.and(written).count());
+                self.units.learn(window, written.count(), differing);
             }
             dirty = dirty.or(unsure.and(zeros)).without(zeros.and(none));
             self.pending[window] = Mask::EMPTY;

@@ -23,6 +23,7 @@ use std::mem::MaybeUninit;
 use std::ops::Range;
 use stillframe_kernel::Failure;
 use stillframe_kernel::copy::{Copier, PartedPages, prefetch_at};
+use stillframe_kernel::maps::Maps;
 use stillframe_segment::{PAGE_BYTES, WINDOW_PAGES};
 
 /// Where a section has fewer than one element of 8 bytes in each page, to look at the elements costs no more than to look
@@ -87,11 +88,7 @@ fn is_watched(span: &Memory, layout: &Layout) -> bool {
 impl Gather {
     pub(crate) fn new(placed: Placed) -> Result<Gather, Failure> {
         let (address, bytes) = (placed.address, placed.layout.span_bytes());
-        let base = address / PAGE_BYTES * PAGE_BYTES;
-        let end = address - base + bytes;
-        let whole = usize::from(address != base)..end / PAGE_BYTES;
-        let whole = whole.start..whole.end.max(whole.start);
-        let memory = Memory { address: base, pages: end.div_ceil(PAGE_BYTES), whole, owned: false, pinned: false };
+        let memory = Memory::of_application(address, bytes);
         let windows = if is_watched(&memory, &placed.layout) { memory.pages.div_ceil(WINDOW_PAGES) } else { 0 };
         Ok(Gather {
             placed,
@@ -134,6 +131,11 @@ impl Gather {
         tracker.unwatch(&self.memory, self.watch);
     }
 
+    /// How many pages of the span are written together.
+    pub(crate) fn unit_pages(&self) -> usize {
+        self.memory.unit_pages
+    }
+
     /// Windows of the span that are watched.
     pub(crate) fn windows(&self) -> usize {
         self.pending.len()
@@ -153,7 +155,7 @@ impl Gather {
     }
 
     /// Finds what was written since the last search, or may have been: pages of what is published, of which there are so many.
-    pub(crate) fn search(&mut self, tracker: &mut Tracker, pages: usize, out: &mut Collected) {
+    pub(crate) fn search(&mut self, tracker: &mut Tracker, maps: &Maps, pages: usize, out: &mut Collected) {
         let windows = pages.div_ceil(WINDOW_PAGES);
         for masks in [&mut out.dirty, &mut out.unsure] {
             masks.clear();
@@ -165,7 +167,7 @@ impl Gather {
             insert_pages(&mut out.unsure, 0, pages);
             return;
         }
-        tracker.collect(&self.memory, &mut self.watch, &self.sticky, &mut self.collected);
+        tracker.collect(&mut self.memory, maps, &mut self.watch, &self.sticky, &mut self.collected);
         for (window, pending) in self.pending.iter_mut().enumerate() {
             let Collected { dirty, armed, .. } = &self.collected;
             *pending = pending.or(dirty[window]);

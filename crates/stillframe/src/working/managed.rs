@@ -8,6 +8,7 @@ use crate::working::dirty::{Dirty, Known, Zeros};
 use crate::working::pages::Pages;
 use crate::working::source::Source;
 use crate::working::tracker::Tracker;
+use crate::working::unit::CopyUnit;
 use stillframe_kernel::Failure;
 use stillframe_segment::table::ZERO_PLANE;
 use stillframe_segment::{Extent, PAGE_BYTES, WINDOW_BYTES, WINDOW_PAGES};
@@ -36,7 +37,8 @@ impl Managed {
 
     /// Finds the pages to publish, after a search, and sees to it that they have memory of their own.
     pub(crate) fn collect(&mut self, tracker: &mut Tracker, store: &Store, shown: Option<&Extent>) -> Result<Dirty> {
-        let dirty = self.source.find_dirty(store, &Known { subrange: None, zeros: Zeros::NONE, shown })?;
+        let known = Known { subrange: None, zeros: Zeros::NONE, unit: CopyUnit::default(), shown };
+        let dirty = self.source.find_dirty(store, &known)?;
         for (window, dirty) in self.source.collected.dirty.iter().enumerate() {
             let shared = self.pages.shared(window, *dirty);
             if !shared.is_empty() {

@@ -16,6 +16,7 @@ pub(crate) mod source;
 pub(crate) mod sticky;
 pub(crate) mod tracked;
 pub(crate) mod tracker;
+pub(crate) mod unit;
 
 use crate::store::space::Allocation;
 use crate::working::loaned::Loaned;

@@ -9,7 +9,9 @@ use crate::working::plane_maps::PlaneMaps;
 use crate::working::sticky::Sticky;
 use crate::working::tracker::Tracker;
 use crate::working::tracker::memory::{Collected, Memory, Watch};
+use crate::working::unit::Units;
 use stillframe_kernel::Failure;
+use stillframe_kernel::maps::Maps;
 use stillframe_segment::{PAGE_BYTES, WINDOW_BYTES, WINDOW_PAGES};
 
 /// One memory a variable is published from, and what is known of it. A tracked variable has one for each address it was
@@ -26,6 +28,7 @@ pub(crate) struct Source {
     pub(crate) bytes: usize,
     pub(crate) watch: Watch,
     pub(crate) sticky: Sticky,
+    pub(crate) units: Units,
     /// Pages that are dirty although no tracker will say so again.
     pub(crate) pending: Vec<Mask>,
     pub(crate) collected: Collected,
@@ -44,7 +47,7 @@ pub(crate) struct Source {
 impl Source {
     /// Of memory of the region's own, or of the application's.
     pub(crate) fn new(allocation: Allocation, owned: bool) -> Result<Source, Failure> {
-        let memory = Memory { address: 0, pages: 0, whole: 0..0, owned, pinned: false };
+        let memory = Memory { address: 0, pages: 0, bytes: 0..0, whole: 0..0, unit_pages: 1, owned, pinned: false };
         let windows = allocation.windows as usize;
         Ok(Source {
             maps: PlaneMaps::new(allocation),
@@ -54,6 +57,7 @@ impl Source {
             bytes: 0,
             watch: Watch::New,
             sticky: Sticky::new(windows)?,
+            units: Units::new(windows)?,
             pending: list::filled(Mask::EMPTY, windows)?,
             collected: Collected::for_windows(windows)?,
             blank: Vec::new(),
@@ -85,34 +89,34 @@ impl Source {
     /// Sets where the memory is and how long. Pages with bytes that it did not have before count as dirty, also one that it
     /// had a part of: no version has more of that than the part. Where the region owns the memory, they are zeros.
     pub(crate) fn set_memory(&mut self, address: usize, bytes: usize) {
-        let base = address / PAGE_BYTES * PAGE_BYTES;
-        let page_offset = address - base;
-        let pages = (page_offset + bytes).div_ceil(PAGE_BYTES);
-        let Memory { owned, pinned, .. } = self.memory;
-        let whole_start = usize::from(page_offset != 0).min(pages);
-        let whole_end = if owned { pages } else { (page_offset + bytes) / PAGE_BYTES };
-        let whole = whole_start..whole_end.max(whole_start);
+        let Memory { owned, pinned, unit_pages, .. } = self.memory;
+        let mut memory = Memory { owned, pinned, ..Memory::of_application(address, bytes) };
+        match owned {
+            true => memory.whole = 0..memory.pages,
+            false => memory.set_unit(unit_pages),
+        }
+        let page_offset = address - memory.address;
         // Of memory that is new to the region the tracker says what is dirty.
         if self.memory.address != 0 && bytes > self.bytes {
             if !owned {
-                crate::mask::insert_pages(&mut self.pending, (page_offset + self.bytes) / PAGE_BYTES, pages);
+                crate::mask::insert_pages(&mut self.pending, (page_offset + self.bytes) / PAGE_BYTES, memory.pages);
             }
-            if whole != self.memory.whole && self.watch == Watch::On {
+            if memory.whole != self.memory.whole && self.watch == Watch::On {
                 // A search among watched pages lists those without memory, too; the first search of owned memory does not.
                 self.watch = if owned { Watch::New } else { Watch::Grown { from: self.memory.whole.end } };
             }
         }
         self.page_offset = page_offset;
         self.bytes = bytes;
-        self.memory = Memory { address: base, pages, whole, owned, pinned };
+        self.memory = memory;
     }
 
     /// Finds what was written since the last search, or may have been.
-    pub(crate) fn search(&mut self, tracker: &mut Tracker) {
+    pub(crate) fn search(&mut self, tracker: &mut Tracker, maps: &Maps) {
         let mut collected = std::mem::take(&mut self.collected);
         match &mut self.gather {
-            Some(gather) => gather.search(tracker, self.memory.pages, &mut collected),
-            None => tracker.collect(&self.memory, &mut self.watch, &self.sticky, &mut collected),
+            Some(gather) => gather.search(tracker, maps, self.memory.pages, &mut collected),
+            None => tracker.collect(&mut self.memory, maps, &mut self.watch, &self.sticky, &mut collected),
         }
         self.collected = collected;
     }
@@ -182,6 +186,11 @@ impl Source {
             None => (self.memory.address, &self.collected),
         };
         (address + window * WINDOW_BYTES, collected.dirty[window])
+    }
+
+    /// Whether its memory is of reserved large pages.
+    pub(crate) fn is_large(&self) -> bool {
+        self.gather.as_ref().map_or(self.memory.unit_pages, |gather| gather.unit_pages()) > 1
     }
 
     /// Number of windows in use.

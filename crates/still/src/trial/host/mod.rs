@@ -10,7 +10,8 @@
 pub mod queue;
 
 use super::{Error, Result};
-use std::fs::OpenOptions;
+use std::fs::{File, OpenOptions};
+use std::ops::{Deref, DerefMut};
 use std::os::fd::AsRawFd;
 use std::path::Path;
 use std::ptr::NonNull;
@@ -110,13 +111,67 @@ fn clock_ns(clock: libc::clockid_t) -> u64 {
     time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
 }
 
+/// Memory of a pool of large pages, this process's own.
+pub struct PoolMemory {
+    start: NonNull<u8>,
+    bytes: usize,
+}
+
+impl PoolMemory {
+    /// Maps so many bytes, whole large pages, of a file of the pool, and takes memory for all.
+    pub fn map(file: &File, bytes: usize) -> Result<PoolMemory> {
+        // SAFETY: the kernel chooses an unused range, so no other memory is touched; the descriptor is open during the
+        // call, and the mapping keeps the file afterwards.
+        let start = unsafe {
+            let (access, flags) = (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_PRIVATE | libc::MAP_POPULATE);
+            libc::mmap(std::ptr::null_mut(), bytes, access, flags, file.as_raw_fd(), 0)
+        };
+        match NonNull::new(start.cast::<u8>()) {
+            Some(address) if start != libc::MAP_FAILED => Ok(PoolMemory { start: address, bytes }),
+            _ => Err(Error::last(format!("mmap {bytes} bytes of a pool of large pages"))),
+        }
+    }
+}
+
+impl Deref for PoolMemory {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        // SAFETY: the mapping is private, so that nobody else writes it, and lives as long as what is lent.
+        unsafe { std::slice::from_raw_parts(self.start.as_ptr(), self.bytes) }
+    }
+}
+
+impl DerefMut for PoolMemory {
+    fn deref_mut(&mut self) -> &mut [u8] {
+        // SAFETY: as in `deref`; who has it exclusively has its memory so.
+        unsafe { std::slice::from_raw_parts_mut(self.start.as_ptr(), self.bytes) }
+    }
+}
+
+impl Drop for PoolMemory {
+    fn drop(&mut self) {
+        // SAFETY: the mapping that `map` made, of which nothing is lent any more.
+        unsafe { libc::munmap(self.start.as_ptr().cast(), self.bytes) };
+    }
+}
+
 /// Asks the kernel for large pages where memory that was never touched is touched first. It need not heed that.
 pub fn advise_large(memory: &mut [u8]) {
+    advise(memory, libc::MADV_HUGEPAGE);
+}
+
+/// Asks it for small ones.
+pub fn refuse_large(memory: &mut [u8]) {
+    advise(memory, libc::MADV_NOHUGEPAGE);
+}
+
+fn advise(memory: &mut [u8], advice: libc::c_int) {
     let page = super::measure::PAGE_BYTES;
     let skipped = memory.as_ptr().align_offset(page).min(memory.len());
     let bytes = (memory.len() - skipped) / page * page;
     // SAFETY: the range is whole pages of the slice, which is borrowed exclusively, and advice changes no byte of it.
-    unsafe { libc::madvise(memory[skipped..].as_mut_ptr().cast(), bytes, libc::MADV_HUGEPAGE) };
+    unsafe { libc::madvise(memory[skipped..].as_mut_ptr().cast(), bytes, advice) };
 }
 
 /// Asks the kernel to kill this process when its parent dies, in case it then sleeps where it cannot notice.

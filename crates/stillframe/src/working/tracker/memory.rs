@@ -4,6 +4,7 @@ use crate::list;
 use crate::mask::{Mask, insert_pages};
 use std::ops::Range;
 use stillframe_kernel::Failure;
+use stillframe_kernel::maps::Maps;
 use stillframe_segment::{PAGE_BYTES, WINDOW_PAGES};
 
 /// How far the pages of a working memory are watched.
@@ -27,12 +28,53 @@ pub(crate) struct Memory {
     pub(crate) address: usize,
     /// Number of pages.
     pub(crate) pages: usize,
-    /// The pages that belong to the variable alone, as opposed to those it shares with others at its ends.
+    /// Addresses of the variable's bytes, where the region does not own the memory.
+    pub(crate) bytes: Range<usize>,
+    /// The pages that are watched: those that belong to the variable alone, as opposed to those it shares with others at its
+    /// ends.
     pub(crate) whole: Range<usize>,
+    /// How many pages are written, found and armed together: more than one where the kernel has the application's memory in
+    /// reserved large pages. Of these the variable has to have all.
+    pub(crate) unit_pages: usize,
     /// Whether the region owns the memory, so that pages without memory are known to be zeros.
     pub(crate) owned: bool,
     /// Whether its pages stay the ones that they are, so that nothing is armed by laying other pages over them.
     pub(crate) pinned: bool,
+}
+
+impl Memory {
+    /// Memory of the application, of which it is not known yet how large its pages are.
+    pub(crate) fn of_application(address: usize, bytes: usize) -> Memory {
+        let base = address / PAGE_BYTES * PAGE_BYTES;
+        let pages = (address - base + bytes).div_ceil(PAGE_BYTES);
+        let bytes = address..address + bytes;
+        let mut memory =
+            Memory { address: base, pages, bytes, whole: 0..0, unit_pages: 1, owned: false, pinned: false };
+        memory.set_unit(1);
+        memory
+    }
+
+    /// How large the pages are in which the kernel has the application's memory.
+    pub(crate) fn page_bytes(&self, maps: &Maps) -> usize {
+        maps.page_bytes(self.bytes.start, self.bytes.len())
+    }
+
+    /// Finds out how many pages are written together.
+    pub(crate) fn measure(&mut self, maps: &Maps) {
+        if !self.owned {
+            self.set_unit(self.page_bytes(maps) / PAGE_BYTES);
+        }
+    }
+
+    /// Sets how many pages are written together.
+    pub(crate) fn set_unit(&mut self, unit_pages: usize) {
+        let unit_bytes = unit_pages * PAGE_BYTES;
+        let first = self.bytes.start.next_multiple_of(unit_bytes);
+        let end = (self.bytes.end / unit_bytes * unit_bytes).max(first);
+        let page = |at: usize| ((at - self.address) / PAGE_BYTES).min(self.pages);
+        self.whole = page(first)..page(end);
+        self.unit_pages = unit_pages;
+    }
 }
 
 /// What a collection found, window by window.

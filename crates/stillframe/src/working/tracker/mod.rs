@@ -15,6 +15,7 @@ use crate::working::tracker::wp_async::{begin_again, collect_wp_async};
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use stillframe_kernel::Failure;
+use stillframe_kernel::maps::Maps;
 use stillframe_kernel::pagemap::{self, Bare, Pagemap};
 use stillframe_kernel::uffd::Userfault;
 use stillframe_segment::{PAGE_BYTES, WINDOW_PAGES};
@@ -177,7 +178,17 @@ impl Tracker {
 
     /// Finds the pages of a working memory that were written since the last collection, and arms the windows that are
     /// due. Where the kernel does not tell which were written, all are compared, so that nothing is lost.
-    pub(crate) fn collect(&mut self, range: &Memory, watch: &mut Watch, sticky: &Sticky, out: &mut Collected) {
+    pub(crate) fn collect(
+        &mut self,
+        range: &mut Memory,
+        maps: &Maps,
+        watch: &mut Watch,
+        sticky: &Sticky,
+        out: &mut Collected,
+    ) {
+        if *watch == Watch::New {
+            range.measure(maps);
+        }
         out.reset(range);
         if range.whole.is_empty() {
             return;
@@ -189,9 +200,14 @@ impl Tracker {
                     *watch = Watch::New;
                     return out.compare_all(range);
                 };
-                if collect_wp_async(userfault, pagemap, range, watch, sticky, out).is_err() {
+                if collect_wp_async(userfault, pagemap, range, maps, watch, sticky, out).is_err() {
                     begin_again(userfault, range, watch, out);
                 }
+            }
+            // Reserved large pages have no such bits, and may have come to these addresses since the last collection.
+            Means::SoftDirty { .. } if !range.owned && range.page_bytes(maps) > PAGE_BYTES => {
+                *watch = Watch::Off;
+                out.compare_all(range);
             }
             Means::SoftDirty { pagemap, .. } => {
                 let first = *watch == Watch::New;

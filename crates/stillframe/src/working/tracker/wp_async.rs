@@ -8,6 +8,7 @@ use crate::working::tracker::memory::{Collected, Memory, Watch, span};
 use std::ops::Range;
 use stillframe_kernel::Failure;
 use stillframe_kernel::map::LARGE_BYTES;
+use stillframe_kernel::maps::Maps;
 use stillframe_kernel::pagemap::{self, Pagemap, Scan};
 use stillframe_kernel::uffd::Userfault;
 use stillframe_segment::{PAGE_BYTES, WINDOW_PAGES};
@@ -52,7 +53,8 @@ fn register(userfault: &Userfault, range: &Memory, pages: Range<usize>) -> Resul
 pub(crate) fn collect_wp_async(
     userfault: &Userfault,
     pagemap: &mut Pagemap,
-    range: &Memory,
+    range: &mut Memory,
+    maps: &Maps,
     watch: &mut Watch,
     sticky: &Sticky,
     out: &mut Collected,
@@ -96,7 +98,10 @@ pub(crate) fn collect_wp_async(
             let last = range.whole.end.min((window + 1) * WINDOW_PAGES) - window * WINDOW_PAGES;
             let mut all = Mask::EMPTY;
             all.insert_run(first.min(last), last);
-            match (sticky.is_due(window), sticky.is_exhausted(window, all)) {
+            // A fault for a large page costs nothing beside the copy of one that was not written. And all of them are one run,
+            // so that none is armed in parts, which the kernel does not do.
+            let is_due = range.unit_pages > 1 || sticky.is_due(window);
+            match (is_due, sticky.is_exhausted(window, all)) {
                 (true, _) => Visit::Arm,
                 (false, true) => Visit::Skip,
                 (false, false) => Visit::Scan,
@@ -124,10 +129,14 @@ pub(crate) fn collect_wp_async(
             if scan == Scan::Unwatched {
                 // The application freed this memory and got it again: nothing known of it holds any more.
                 *watch = Watch::New;
-                out.reset(range);
                 let _ = userfault.unregister(start, bytes);
-                let fresh = Memory { owned: false, ..range.clone() };
-                return collect_wp_async(userfault, pagemap, &fresh, watch, sticky, out);
+                range.measure(maps);
+                out.reset(range);
+                // What is known of the region's own memory does not hold either.
+                let owned = std::mem::replace(&mut range.owned, false);
+                let found = collect_wp_async(userfault, pagemap, range, maps, watch, sticky, out);
+                range.owned = owned;
+                return found;
             }
             out.armed[window..end].fill(kind == Visit::Arm);
             if !range.owned {
@@ -214,7 +223,8 @@ mod tests {
             armed
         };
         assert_eq!(armed_of(&memory), [true; 4]);
-        let mut range = Memory { address: memory.address(), pages: 4, whole: 0..4, owned: true, pinned: false };
+        let mut range = Memory::of_application(memory.address(), memory.bytes());
+        range.owned = true;
         for (owned, pages, expected) in [
             (true, 0..4, [true; 4]),
             (false, 1..1, [true; 4]),
@@ -239,7 +249,7 @@ mod tests {
             let memory = Mapping::private(4 * WINDOW_BYTES, false).unwrap();
             (0..4 * WINDOW_PAGES).for_each(|page| memory.write(page * PAGE_BYTES, &[1]));
             let address = memory.address() + WINDOW_BYTES / 2;
-            let range = Memory { address, pages, whole: 1..pages - 1, owned: false, pinned: false };
+            let range = Memory { whole: 1..pages - 1, ..Memory::of_application(address, pages * PAGE_BYTES) };
             // Never written, so without memory and without a page table of its own.
             let bare = Mapping::private(WINDOW_BYTES, false).unwrap();
             memory.replace(WINDOW_BYTES, bare).unwrap();
