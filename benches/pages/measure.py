@@ -8,8 +8,8 @@ import threading
 import time
 from pathlib import Path
 
+from modes import MODES, make_environment, set_thp
 from programs import ProgramError
-from ways import WAYS, make_environment, set_thp
 
 #: Seconds after which a run is taken for one that hangs.
 TIMEOUT = 1800
@@ -54,14 +54,14 @@ def start(words, environment, processors, folder, output):
 
 
 def measure(program, name, size, processors, hugetlbfs=None):
-    """A run of a program in the way of this name. `seconds` are those of the whole, `ready` those until its steps had ended."""
-    way = WAYS[name]
-    set_thp(way.thp)
+    """A run of a program in the mode of this name. `seconds` are those of the whole, `ready` those until its steps had ended."""
+    mode = MODES[name]
+    set_thp(mode.thp)
     with tempfile.TemporaryDirectory(prefix="stillframe-pages-") as folder:
         folder = Path(folder)
-        words = [*way.words, *program.command(size, folder)]
+        words = [*mode.words, *program.command(size, folder)]
         with (folder / "printed").open("w+") as output:
-            process, begin = start(words, make_environment(way, hugetlbfs), processors, folder, output)
+            process, begin = start(words, make_environment(mode, hugetlbfs), processors, folder, output)
             with Watchdog(process):
                 _, status, usage = os.wait4(process.pid, 0)
                 end = time.monotonic()

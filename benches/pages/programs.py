@@ -121,18 +121,29 @@ class Program:
 
 
 PROGRAMS = {
-    "hpcc": Program(("hpcc",), {"small": (500,), "full": (4500,)}, {"small": 192, "full": 1536}, read_hpcc, prepare_hpcc),
+    "hpcc": Program(
+        ("hpcc",), {"small": (500,), "full": (4500,)}, {"small": 192, "full": 1536}, read_hpcc, prepare_hpcc
+    ),
     "lammps": Program(
         (LAMMPS, HERE / "programs" / "melt.py"), {"small": (10, 50), "full": (50, 30)}, {"small": 256, "full": 1536}
     ),
     "cg": Program((BUILT / "cg",), {"small": (40, 20), "full": (150, 25)}, {"small": 192, "full": 2048}),
     "fem": Program((BUILT / "fem",), {"small": (24, 4), "full": (100, 4)}, {"small": 192, "full": 1536}),
-    "heat": Program((BUILT / "heat",), {"small": (1024, 1024, 20), "full": (8192, 8192, 20)}, {"small": 192, "full": 1536}, read_heat),
+    "heat": Program(
+        (BUILT / "heat",),
+        {"small": (1024, 1024, 20), "full": (8192, 8192, 20)},
+        {"small": 192, "full": 1536},
+        read_heat,
+    ),
 }
 
 #: What the program that only starts takes.
 START_MIB = {"small": 256, "full": 8192}
-START = Program((BUILT / "start", "malloc"), {size: (mib,) for size, mib in START_MIB.items()}, {size: mib + mib // 16 for size, mib in START_MIB.items()})
+START = Program(
+    (BUILT / "start", "malloc"),
+    {size: (mib,) for size, mib in START_MIB.items()},
+    {size: mib + mib // 16 for size, mib in START_MIB.items()},
+)
 
 
 def make_yardstick(size, where):

@@ -2,19 +2,25 @@
 
 import statistics
 
-from ways import OURS
+from modes import OURS
 
-#: Every ratio is to this way.
+#: Every ratio is to this mode.
 BASELINE = "thp-always"
 GLIBC = ("glibc-thp", "glibc-reserved")
 
 
+def percentiles(values):
+    """The 5th and the 95th."""
+    if len(values) < 2:
+        return values[0], values[0]
+    parts = statistics.quantiles(values, n=20, method="inclusive")
+    return parts[0], parts[-1]
+
+
 def spread(values):
     """From the 5th percentile to the 95th."""
-    if len(values) < 2:
-        return 0.0
-    parts = statistics.quantiles(values, n=20, method="inclusive")
-    return parts[-1] - parts[0]
+    low, high = percentiles(values)
+    return high - low
 
 
 def mean_of(runs, name):
@@ -28,22 +34,22 @@ def ratio(value, other):
 
 
 def group(runs):
-    """Runs of the same by program, load, pin and way, in the order in which they came."""
+    """Runs of the same by program, load, pin and mode, in the order in which they came."""
     groups = {}
     for run in runs:
-        groups.setdefault((run["program"], run["load"], run["pin"]), {}).setdefault(run["way"], []).append(run)
+        groups.setdefault((run["program"], run["load"], run["pin"]), {}).setdefault(run["mode"], []).append(run)
     return groups
 
 
 def make_rows(runs):
-    """A row for each program, load, pin and way: mean seconds beside those of the baseline."""
-    for (program, load, pin), ways in group(runs).items():
+    """A row for each program, load, pin and mode: mean seconds beside those of the baseline."""
+    for (program, load, pin), modes in group(runs).items():
         # A program that only starts is measured until it has its memory.
         measure = "ready" if program == "start" else "seconds"
-        seconds = {way: [run[measure] for run in chosen] for way, chosen in ways.items()}
+        seconds = {mode: [run[measure] for run in chosen] for mode, chosen in modes.items()}
         base = seconds.get(BASELINE)
-        for way, chosen in ways.items():
-            value, width = statistics.mean(seconds[way]), spread(seconds[way])
+        for mode, chosen in modes.items():
+            value, width = statistics.mean(seconds[mode]), spread(seconds[mode])
             figures = [run["figures"] for run in chosen if "figures" in run]
             detail = {
                 "turns": len(chosen),
@@ -51,14 +57,18 @@ def make_rows(runs):
                 "spread_ratio": ratio(width, spread(base)) if base else None,
                 "baseline_spread": spread(base) if base else None,
                 **{name: mean_of(chosen, name) for name in ("step_seconds", "step_faults", "faults", "large_bytes")},
-                "most_step_faults": max((run["step_faults"] for run in chosen if run.get("step_faults") is not None), default=None),
-                "seconds": seconds[way],
+                "most_step_faults": max(
+                    (run["step_faults"] for run in chosen if run.get("step_faults") is not None), default=None
+                ),
+                "low": percentiles(seconds[mode])[0],
+                "high": percentiles(seconds[mode])[1],
+                "seconds": seconds[mode],
             }
             if figures:
                 detail["figures"] = {name: statistics.mean(one[name] for one in figures) for name in figures[0]}
             yield {
                 "bench": "pages",
-                "case": {"program": program, "way": way, "load": load, "pin": pin, "size": chosen[0]["size"]},
+                "case": {"program": program, "mode": mode, "load": load, "pin": pin, "size": chosen[0]["size"]},
                 "value": value,
                 "unit": "s",
                 "baseline": statistics.mean(base) if base else None,
@@ -76,31 +86,42 @@ def names_of(rows, name):
     return list(dict.fromkeys(row["case"][name] for row in rows))
 
 
-def find_ratios(rows, way, others):
-    """For each program the ratio of this way to the best of others that went with it."""
+def find_ratios(rows, mode, others):
+    """For each program the ratio of this mode to the best of others that went with it."""
     ratios = {}
     for row in rows:
-        if row["case"]["way"] == way:
-            beside = [one["value"] for other in others for one in select(rows, way=other, program=row["case"]["program"])]
+        if row["case"]["mode"] == mode:
+            beside = [
+                one["value"] for other in others for one in select(rows, mode=other, program=row["case"]["program"])
+            ]
             if beside:
                 ratios[row["case"]["program"]] = row["value"] / min(beside)
     return ratios
 
 
 def sum_up(rows):
-    """For each load, pin and way: over the programs, the mean and the highest ratio to the baseline, and that of the spreads."""
+    """For each load, pin and mode: over the programs, the mean and the highest ratio to the baseline, and that of the spreads."""
     steady = [row for row in rows if row["case"]["program"] != "start" and row["ratio"] is not None]
     for load in names_of(steady, "load"):
         for pin in names_of(steady, "pin"):
-            for way in names_of(steady, "way"):
-                mine = select(steady, load=load, pin=pin, way=way)
+            for mode in names_of(steady, "mode"):
+                mine = select(steady, load=load, pin=pin, mode=mode)
                 if not mine:
                     continue
                 # Relative to the baseline's mean, so that a long program does not decide alone.
-                widths = [(row["detail"]["spread"] / row["baseline"], row["detail"]["baseline_spread"] / row["baseline"]) for row in mine]
+                widths = [
+                    (row["detail"]["spread"] / row["baseline"], row["detail"]["baseline_spread"] / row["baseline"])
+                    for row in mine
+                ]
                 yield {
                     "bench": "pages",
-                    "case": {"measures": "over programs", "way": way, "load": load, "pin": pin, "size": mine[0]["case"]["size"]},
+                    "case": {
+                        "measures": "over programs",
+                        "mode": mode,
+                        "load": load,
+                        "pin": pin,
+                        "size": mine[0]["case"]["size"],
+                    },
                     "value": statistics.mean(row["ratio"] for row in mine),
                     "unit": "ratio",
                     "baseline": 1.0,
@@ -116,13 +137,13 @@ def sum_up(rows):
 def check_requirements(rows):
     """What the launcher must reach, as (what, figure, bound, whether it does), for each pin and load that was measured."""
     steady = [row for row in rows if row["case"]["program"] != "start"]
-    others = [way for way in names_of(steady, "way") if way != OURS]
+    others = [mode for mode in names_of(steady, "mode") if mode != OURS]
     for total in sum_up(rows):
         case, detail = total["case"], total["detail"]
-        if case["way"] != OURS:
+        if case["mode"] != OURS:
             continue
         mine = select(steady, load=case["load"], pin=case["pin"])
-        where = f"{case['load']}, {case['pin']}"
+        where = place_of(case["load"], case["pin"])
         if case["load"] == "none":
             best = find_ratios(mine, OURS, others)
             yield f"{where}: time / best other, mean", statistics.mean(best.values()), 1.0
@@ -135,14 +156,21 @@ def check_requirements(rows):
                     yield f"{where}: time / {glibc}, mean", statistics.mean(beside.values()), 1.0
             if detail["spread_ratio"] is not None:
                 yield f"{where}: spread / {BASELINE}'s", detail["spread_ratio"], 0.25
-        faults = [row["detail"]["most_step_faults"] for row in select(mine, way=OURS)]
+        faults = [row["detail"]["most_step_faults"] for row in select(mine, mode=OURS)]
         yield f"{where}: faults in the steps, most", max((count for count in faults if count is not None), default=0), 0
     starts = [row for row in rows if row["case"]["program"] == "start"]
-    for row in select(starts, way=OURS):
+    for row in select(starts, mode=OURS):
         load, pin = row["case"]["load"], row["case"]["pin"]
         for one in select(starts, load=load, pin=pin):
-            if one["case"]["way"].startswith("populate"):
-                yield f"{load}, {pin}: start / {one['case']['way']}", row["value"] / one["value"], 1.1
+            if one["case"]["mode"].startswith("populate"):
+                yield f"{place_of(load, pin)}: start / {one['case']['mode']}", row["value"] / one["value"], 1.1
+
+
+def place_of(load, pin):
+    """A load and a pin, for people."""
+    beside = {"none": "alone", "build": "beside a build", "cache": "beside a build and a full page cache"}
+    processors = {"one": "on one processor", "free": "on all processors"}
+    return f"{beside[load]}, {processors[pin]}"
 
 
 def form(value, digits=3):
@@ -156,23 +184,61 @@ def print_table(title, head, lines):
 
 
 def print_tables(rows):
-    """For each load and pin a table of all programs and ways, then what they come to, and the requirements."""
-    head = ["program", "way", "turns", "s", f"/ {BASELINE}", "spread, s", "/ its spread", "steps, s", "faults in steps", "faults", "large, MiB"]
+    """For each load and pin a table of all programs and modes, then what they come to, and the requirements."""
+    head = [
+        "program",
+        "mode",
+        "turns",
+        "s",
+        f"/ {BASELINE}",
+        "spread, s",
+        "/ its spread",
+        "steps, s",
+        "faults in steps",
+        "faults",
+        "large, MiB",
+    ]
     for load in names_of(rows, "load"):
         for pin in names_of(rows, "pin"):
             lines = []
             for row in select(rows, load=load, pin=pin):
                 case, detail = row["case"], row["detail"]
                 large = detail["large_bytes"]
-                figures = [form(row["value"]), form(row["ratio"]), form(detail["spread"]), form(detail["spread_ratio"], 2)]
+                figures = [
+                    form(row["value"]),
+                    form(row["ratio"]),
+                    form(detail["spread"]),
+                    form(detail["spread_ratio"], 2),
+                ]
                 counts = [form(detail["step_faults"], 0), form(detail["faults"], 0), form(large and large / 2**20, 0)]
-                lines.append([case["program"], case["way"], str(detail["turns"]), *figures, form(detail["step_seconds"]), *counts])
-            print_table(f"Beside {load}, {pin}", head, lines)
+                lines.append(
+                    [
+                        case["program"],
+                        case["mode"],
+                        str(detail["turns"]),
+                        *figures,
+                        form(detail["step_seconds"]),
+                        *counts,
+                    ]
+                )
+            if lines:
+                print_table(place_of(load, pin), head, lines)
     lines = []
     for total in sum_up(rows):
         case, detail = total["case"], total["detail"]
-        lines.append([case["load"], case["pin"], case["way"], form(total["ratio"]), form(detail["highest"]), form(detail["spread_ratio"], 2)])
-    print_table(f"Over the programs, beside {BASELINE}", ["load", "pin", "way", "time, mean", "highest", "spread"], lines)
+        lines.append(
+            [
+                case["load"],
+                case["pin"],
+                case["mode"],
+                form(total["ratio"]),
+                form(detail["highest"]),
+                form(detail["spread_ratio"], 2),
+            ]
+        )
+    print_table(
+        f"Over the programs, relative to {BASELINE}", ["load", "pin", "mode", "time, mean", "highest", "spread"], lines
+    )
     lines = [
         [what, form(figure), form(bound, 2), "yes" if figure <= bound else "no"]
         for what, figure, bound in check_requirements(rows)
@@ -194,34 +260,37 @@ COLOURS = {
 
 
 def draw(rows, path):
-    """A panel for each load, and a line of panels for each pin: the ratio of each way, with the middle 90 % of its runs."""
+    """A panel for each load, and a line of panels for each pin: the ratio of each mode, with the middle 90 % of its runs."""
     import matplotlib
 
     matplotlib.use("Agg")
     import matplotlib.pyplot as plt
 
-    rows = [row for row in rows if row["ratio"] is not None and row["case"]["way"] in COLOURS]
+    rows = [row for row in rows if row["ratio"] is not None and row["case"]["mode"] in COLOURS]
     loads, pins = names_of(rows, "load"), names_of(rows, "pin")
-    programs, ways = names_of(rows, "program"), [way for way in COLOURS if select(rows, way=way)]
+    programs, modes = names_of(rows, "program"), [mode for mode in COLOURS if select(rows, mode=mode)]
     if not rows:
         return
     size = (2 + 4.6 * len(loads), 1 + 3.2 * len(pins))
     figure, panels = plt.subplots(len(pins), len(loads), figsize=size, squeeze=False, sharey=True, layout="constrained")
-    width = 0.86 / len(ways)
+    width = 0.86 / len(modes)
     for line, pin in zip(panels, pins):
         for axis, load in zip(line, loads):
-            for number, way in enumerate(ways):
-                mine = select(rows, load=load, pin=pin, way=way)
-                at = [programs.index(row["case"]["program"]) + (number - (len(ways) - 1) / 2) * width for row in mine]
+            for number, mode in enumerate(modes):
+                mine = select(rows, load=load, pin=pin, mode=mode)
+                at = [programs.index(row["case"]["program"]) + (number - (len(modes) - 1) / 2) * width for row in mine]
                 whole = [row["ratio"] for row in mine]
-                half = [row["detail"]["spread"] / row["baseline"] / 2 for row in mine]
-                axis.bar(at, whole, width, color=COLOURS[way], label=way)
-                axis.errorbar(at, whole, half, fmt="none", ecolor="#333333", elinewidth=0.8)
+                # A few slow runs can lift the mean above the 95th percentile.
+                low = [max(row["value"] - row["detail"]["low"], 0) / row["baseline"] for row in mine]
+                high = [max(row["detail"]["high"] - row["value"], 0) / row["baseline"] for row in mine]
+                axis.bar(at, whole, width, color=COLOURS[mode], label=mode)
+                axis.errorbar(at, whole, [low, high], fmt="none", ecolor="#333333", elinewidth=0.8)
             axis.axhline(1, color="#333333", lw=0.8, ls="--")
-            axis.set_title({"none": "alone"}.get(load, f"beside {load}") + f", {pin}", fontsize=11)
+            axis.set_title(place_of(load, pin), fontsize=11)
             axis.set_xticks(range(len(programs)), programs, fontsize=9)
+            axis.set_xlim(-0.6, len(programs) - 0.4)
             axis.spines[["top", "right"]].set_visible(False)
         line[0].set_ylabel(f"time / {BASELINE}")
     handles, labels = panels[0][0].get_legend_handles_labels()
-    figure.legend(handles, labels, loc="outside lower center", ncols=len(ways), frameon=False, fontsize=9)
+    figure.legend(handles, labels, loc="outside lower center", ncols=len(modes), frameon=False, fontsize=9)
     figure.savefig(path, dpi=120)

@@ -1,13 +1,13 @@
 #!/usr/bin/env python3
 """Whole programs in large pages of each kind, alone and beside work that competes for memory and processors.
 
-    benches/pages/run.py [--turns 10] [--programs hpcc,lammps,cg,fem,heat,start] [--ways still,thp-always,…]
+    benches/pages/run.py [--turns 10] [--programs hpcc,lammps,cg,fem,heat,start] [--modes still,thp-always,…]
                          [--loads none,build,cache] [--pin one,free] [--size full|small] [--json FILE] [--picture FILE.png]
     benches/pages/run.py --from FILE [--picture FILE.png]
 
-In each turn each program is run in each way; which way comes first changes from turn to turn, and every other turn has the opposite
-order. Root is needed: the setting of transparent pages is changed for each run, and pages are reserved. Both are restored at the end,
-also after Ctrl-C and `kill`. What is measured and how stands in docs/benchmarks.md.
+In each turn each program is run in each mode; which mode comes first changes from turn to turn, and every other turn has the
+opposite order. Root is needed: the setting of transparent pages is changed for each run, and pages are reserved. Both are
+restored at the end, also after Ctrl-C and `kill`. What is measured and how stands in docs/benchmarks.md.
 
 FILE has a line of JSON for each run as soon as it is over ("bench": "pages-run"), and at the end a row for each case ("pages").
 `--from` shows the runs of such a file once more, of one that was cut short, too.
@@ -24,11 +24,11 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 import report  # noqa: E402
-from load import ROOT, LoadError, Loads  # noqa: E402
+from load import LoadError, Loads  # noqa: E402
 from measure import measure  # noqa: E402
+from modes import MODES, OURS, STILL, find_missing, has_launcher, kept_thp, mounted, pool  # noqa: E402
 from programs import PROGRAMS, START, START_MIB, TARGET, Program, ProgramError, make_yardstick  # noqa: E402
 from reserve import reserved  # noqa: E402
-from ways import OURS, STILL, WAYS, find_missing, has_launcher, kept_thp, mounted, pool  # noqa: E402
 
 #: Of all memory, what may be reserved and used by a program at once: the rest is the load's.
 MOST_OF_MEMORY = 0.8
@@ -47,7 +47,7 @@ def memory_mib():
 
 
 def end_on_signals():
-    """Has the first Ctrl-C or `kill` end the program the orderly way, so that all is restored; more of them change nothing."""
+    """Has the first Ctrl-C or `kill` end the program in order, so that all is restored; more of them change nothing."""
     signals = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
     def leave(number, _):
@@ -78,25 +78,25 @@ class Bench:
         self.wrong.append(what)
         say(f"run.py: {what}")
 
-    def check(self, name, way, result):
+    def check(self, name, mode, result):
         """The result has to be that of the program's other runs, to the last digit."""
-        expected = self._checks.setdefault(name, (way, result["check"]))
+        expected = self._checks.setdefault(name, (mode, result["check"]))
         if result["check"] != expected[1]:
             raise ProgramError(f"the result is {result['check']}, in {expected[0]} it was {expected[1]}")
 
     def settle(self, contenders, hugetlbfs):
         """A run of each program that does not count: its files come from the disk, and its result is known."""
-        for name, (label, program, way) in {name: rest for name, *rest in reversed(contenders)}.items():
-            self.check(name, label, measure(program, way, self.options.size, PINS["free"], hugetlbfs))
+        for name, (label, program, mode) in {name: rest for name, *rest in reversed(contenders)}.items():
+            self.check(name, label, measure(program, mode, self.options.size, PINS["free"], hugetlbfs))
 
     def run(self, contender, load, pin, turn, hugetlbfs):
         """One run that counts, unless something goes wrong with it."""
-        name, label, program, way = contender
-        case = {"program": name, "way": label, "load": load, "pin": pin, "size": self.options.size, "turn": turn}
+        name, label, program, mode = contender
+        case = {"program": name, "mode": label, "load": load, "pin": pin, "size": self.options.size, "turn": turn}
         where = f"{name} in {label}, beside {load}, {pin}, turn {turn + 1} of {self.options.turns}"
         said = "failed"
         try:
-            result = measure(program, way, self.options.size, PINS[pin], hugetlbfs)
+            result = measure(program, mode, self.options.size, PINS[pin], hugetlbfs)
             self.check(name, label, result)
         except ProgramError as error:
             self._complain(f"{where}: {error}")
@@ -110,63 +110,65 @@ class Bench:
         say(f"{where}: {said}; {self._left} to come, about {hours:.1f} h")
 
 
-def can_lie_there(way, hugetlbfs):
-    """Whether a program that takes memory in this way gets any large pages: libhugetlbfs needs a hook that glibc 2.34 took away."""
+def can_lie_there(mode, hugetlbfs):
+    """Whether a program's memory gets any large page in this mode: libhugetlbfs needs a hook that glibc 2.34 took away."""
     probe = Program((*START.words,), {"probe": (64,)}, {"probe": 64})
     try:
-        return measure(probe, way, "probe", ALL, hugetlbfs)["large_bytes"] > 0
+        return measure(probe, mode, "probe", ALL, hugetlbfs)["large_bytes"] > 0
     except ProgramError as error:
-        say(f"{way}: {error}")
+        say(f"{mode}: {error}")
         return False
 
 
 @contextlib.contextmanager
-def ways_of(options, programs):
-    """The ways that can be gone, the pool, and where libhugetlbfs finds its pages: reserved for these programs while a `with` lasts."""
+def modes_of(options, programs):
+    """The modes there can be, the pool, and where libhugetlbfs finds its pages: reserved for as long as a `with` lasts."""
     need = max(program.mib[options.size] for program in programs)
-    wanted, most = options.ways, int(MOST_OF_MEMORY * memory_mib())
+    wanted, most = options.modes, int(MOST_OF_MEMORY * memory_mib())
     with contextlib.ExitStack() as stack:
         where, why = None, f"{STILL} run does not know --pages"
         if OURS in wanted and has_launcher():
             where, why = stack.enter_context(pool(need))
         left, has_reserved = most - need * (2 if where else 1), False
-        if any(WAYS[way].reserved for way in wanted):
+        if any(MODES[mode].reserved for mode in wanted):
             if left >= need:
                 has_reserved = stack.enter_context(reserved(need))
             else:
-                say(f"without reserved pages: {need} MiB for the pool, for them and for a program each are more than {most} MiB")
+                say(
+                    f"without reserved pages: {need} MiB for the pool, for them and for a program each are more than {most} MiB"
+                )
         hugetlbfs = stack.enter_context(mounted(TARGET / "pages" / "hugetlbfs")) if has_reserved else None
         chosen = []
-        for way in wanted:
-            missing = why if way == OURS and not where else find_missing(way, has_reserved)
-            if not missing and way == "libhugetlbfs" and not can_lie_there(way, hugetlbfs):
+        for mode in wanted:
+            missing = why if mode == OURS and not where else find_missing(mode, has_reserved)
+            if not missing and mode == "libhugetlbfs" and not can_lie_there(mode, hugetlbfs):
                 missing = "a program's memory does not lie in reserved pages with it (glibc 2.34 and later has no hook for it)"
             if missing:
-                say(f"without {way}: {missing}")
+                say(f"without {mode}: {missing}")
             else:
-                chosen.append(way)
+                chosen.append(mode)
         yield chosen, where, has_reserved, hugetlbfs
 
 
 def measure_steady(bench, names):
     """The programs that compute."""
     programs = {name: PROGRAMS[name] for name in names}
-    with ways_of(bench.options, programs.values()) as (ways, _, _, hugetlbfs):
-        contenders = {name: [(name, way, program, way) for way in ways] for name, program in programs.items()}
+    with modes_of(bench.options, programs.values()) as (modes, _, _, hugetlbfs):
+        contenders = {name: [(name, mode, program, mode) for mode in modes] for name, program in programs.items()}
         take_turns(bench, contenders, hugetlbfs)
 
 
 def measure_start(bench):
     """The program that only takes memory, beside others that populate as much at once."""
     size = bench.options.size
-    with ways_of(bench.options, [START]) as (ways, where, has_reserved, hugetlbfs):
-        contenders = [("start", way, START, way) for way in ways]
+    with modes_of(bench.options, [START]) as (modes, where, has_reserved, hugetlbfs):
+        contenders = [("start", mode, START, mode) for mode in modes]
         yardsticks = {"populate-small": ((), "thp-never"), "populate-large": ((), "thp-always")}
         if where or has_reserved:
             yardsticks["populate-reserved"] = ((where / "populated" if where else "reserved",), "thp-madvise")
-        for label, (of, way) in yardsticks.items():
-            if not find_missing(way, has_reserved):
-                contenders.append(("start", label, make_yardstick(size, of), way))
+        for label, (of, mode) in yardsticks.items():
+            if not find_missing(mode, has_reserved):
+                contenders.append(("start", label, make_yardstick(size, of), mode))
         take_turns(bench, {"start": contenders}, hugetlbfs)
 
 
@@ -218,7 +220,7 @@ def parse_options():
     parser.add_argument("--turns", type=int, default=10, help="of each (10)")
     for option, known, text in (
         ("--programs", every, "what is run"),
-        ("--ways", list(WAYS), "how"),
+        ("--modes", list(MODES), "how"),
         ("--loads", list(Loads.PROFILES), "beside what"),
         ("--pin", list(PINS), "on one processor, or on all"),
     ):
@@ -227,7 +229,9 @@ def parse_options():
     parser.add_argument("--jobs", default="2", help="of each build, one build for each number (2)")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write each run and each row here")
     parser.add_argument("--picture", type=Path, metavar="FILE.png", help="draw the ratios here; needs matplotlib")
-    parser.add_argument("--from", dest="source", type=Path, metavar="FILE", help="measure nothing, show the runs of this file")
+    parser.add_argument(
+        "--from", dest="source", type=Path, metavar="FILE", help="measure nothing, show the runs of this file"
+    )
     options = parser.parse_args()
     if options.turns < 1:
         parser.error("--turns: at least one")
@@ -245,7 +249,11 @@ def main():
         lines = stack.enter_context(options.json.open("w")) if options.json else None
         bench = Bench(options, lines)
         steady = [name for name in options.programs if name != "start"]
-        missing = {name: program.find_missing() for name, program in {**PROGRAMS, "start": START}.items() if name in options.programs}
+        missing = {
+            name: program.find_missing()
+            for name, program in {**PROGRAMS, "start": START}.items()
+            if name in options.programs
+        }
         if any(missing.values()):
             sys.exit(f"run.py: {', '.join(filter(None, missing.values()))}: make pages-bench, or see scripts/setup.sh")
         try:

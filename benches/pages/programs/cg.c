@@ -17,6 +17,8 @@ typedef struct {
     Row *row;
 } Matrix;
 
+static int is_inside(long side, long at) { return at >= 0 && at < side; }
+
 static Matrix make_matrix(long side) {
     Matrix matrix = {side, side * side * side, take((size_t)(side * side * side) * sizeof(Row))};
     for (long z = 0, at = 0; z < side; z++)
@@ -26,15 +28,14 @@ static Matrix make_matrix(long side) {
                 row->count = 0;
                 row->columns = take(27 * sizeof *row->columns);
                 row->values = take(27 * sizeof *row->values);
-                for (long other_z = z - 1; other_z <= z + 1; other_z++)
-                    for (long other_y = y - 1; other_y <= y + 1; other_y++)
-                        for (long other_x = x - 1; other_x <= x + 1; other_x++) {
-                            if (other_z < 0 || other_z >= side || other_y < 0 || other_y >= side || other_x < 0 || other_x >= side)
-                                continue;
-                            long column = (other_z * side + other_y) * side + other_x;
-                            row->columns[row->count] = (int)column;
-                            row->values[row->count++] = column == at ? 26 : -1;
-                        }
+                for (int other = 0; other < 27; other++) {
+                    long to_x = x + other % 3 - 1, to_y = y + other / 3 % 3 - 1, to_z = z + other / 9 - 1;
+                    if (!is_inside(side, to_x) || !is_inside(side, to_y) || !is_inside(side, to_z))
+                        continue;
+                    long column = (to_z * side + to_y) * side + to_x;
+                    row->columns[row->count] = (int)column;
+                    row->values[row->count++] = column == at ? 26 : -1;
+                }
             }
     return matrix;
 }
@@ -100,7 +101,7 @@ int main(int argc, char **argv) {
     Times times = {.begin = now_seconds()};
     long side = number(argc, argv, 1, 40), iterations = number(argc, argv, 2, 20);
     if (side > 1000) {
-        fprintf(stderr, "%s: a side of %ld points needs %ld GiB; 1000 is the most\n", argv[0], side, side * side * side * 390 >> 30);
+        fprintf(stderr, "%s: %ld points on a side are too many; 1000 are the most\n", argv[0], side);
         return 2;
     }
     Matrix matrix = make_matrix(side);

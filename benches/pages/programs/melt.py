@@ -3,8 +3,8 @@
 
     melt.py [CELLS [STEPS]]
 
-CELLS³ cells of four atoms each. The steps are those of LAMMPS' `run` after the forces of the first one. Prints one line of JSON, as the
-programs in C do (report.h); `check` is the final energy and pressure, in full.
+CELLS³ cells of four atoms each. The steps are those of LAMMPS' `run` after the forces of the first one. Prints one line of
+JSON, as the programs in C do (report.h); `check` is the final energy and pressure, in full.
 """
 
 import ctypes

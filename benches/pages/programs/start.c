@@ -1,7 +1,7 @@
 // A program that takes memory at its start and touches all of it.
 //
-//     start malloc MIB            the arrays of a simulation: an eighth in blocks of 64 KiB, three eighths in blocks of 4 MiB, and
-//                                 half in eight large arrays
+//     start malloc MIB            the arrays of a simulation: half in eight large ones, three eighths in blocks of 4 MiB, and an
+//                                 eighth in blocks of 64 KiB
 //     start populate MIB          as much in one mmap with MAP_POPULATE
 //     start populate MIB reserved the same from the pages that the machine has reserved
 //     start populate MIB FILE     the same of a new file, which goes again: FILE lies in a pool of large pages

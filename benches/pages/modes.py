@@ -1,4 +1,4 @@
-"""The ways to give a program large pages: settings of the machine, variables and words before the program."""
+"""The modes in which a program is run, by what large pages it is given: settings of the machine, variables, words before it."""
 
 import contextlib
 import ctypes.util
@@ -15,13 +15,13 @@ THP = Path("/sys/kernel/mm/transparent_hugepage/enabled")
 STILL = TARGET / "release" / "still"
 POOL_NAME = "pages-bench"
 POOL = Path("/run/stillframe/pages") / POOL_NAME
-#: The way of the launcher.
+#: The mode of the launcher.
 OURS = "still"
 
 
 @dataclasses.dataclass(frozen=True)
-class Way:
-    """How a program is run. All ways but three have the kernel's default, in which a program asks for large pages."""
+class Mode:
+    """How a program is run. Where nothing else is said the kernel has its default: large pages for who asks for them."""
 
     thp: str = "madvise"
     environment: dict = dataclasses.field(default_factory=dict)
@@ -30,25 +30,25 @@ class Way:
     reserved: bool = False
 
 
-WAYS = {
-    OURS: Way(words=(str(STILL), "run", f"--pages={POOL_NAME}", "--")),
-    "thp-always": Way(thp="always"),
-    "thp-madvise": Way(),
-    "thp-never": Way(thp="never"),
-    "glibc-thp": Way(environment={"GLIBC_TUNABLES": "glibc.malloc.hugetlb=1"}),
-    "glibc-reserved": Way(environment={"GLIBC_TUNABLES": "glibc.malloc.hugetlb=2"}, reserved=True),
-    "libhugetlbfs": Way(environment={"HUGETLB_MORECORE": "yes"}, library="hugetlbfs", reserved=True),
-    "mimalloc": Way(library="mimalloc"),
+MODES = {
+    OURS: Mode(words=(str(STILL), "run", f"--pages={POOL_NAME}", "--")),
+    "thp-always": Mode(thp="always"),
+    "thp-madvise": Mode(),
+    "thp-never": Mode(thp="never"),
+    "glibc-thp": Mode(environment={"GLIBC_TUNABLES": "glibc.malloc.hugetlb=1"}),
+    "glibc-reserved": Mode(environment={"GLIBC_TUNABLES": "glibc.malloc.hugetlb=2"}, reserved=True),
+    "libhugetlbfs": Mode(environment={"HUGETLB_MORECORE": "yes"}, library="hugetlbfs", reserved=True),
+    "mimalloc": Mode(library="mimalloc"),
 }
 
 
-def make_environment(way, hugetlbfs):
-    """The variables of a program that is run in this way, and in no other."""
+def make_environment(mode, hugetlbfs):
+    """The variables of a program that is run in this mode: none of another mode is among them."""
     environment = {name: value for name, value in os.environ.items() if name not in ("LD_PRELOAD", "GLIBC_TUNABLES")}
-    environment.update(way.environment)
-    if way.library:
-        environment["LD_PRELOAD"] = ctypes.util.find_library(way.library)
-    if hugetlbfs and way.reserved:
+    environment.update(mode.environment)
+    if mode.library:
+        environment["LD_PRELOAD"] = ctypes.util.find_library(mode.library)
+    if hugetlbfs and mode.reserved:
         environment["HUGETLB_PATH"] = str(hugetlbfs)
     return environment
 
@@ -63,13 +63,13 @@ def has_launcher():
 
 
 def find_missing(name, has_reserved):
-    """Why a way cannot be gone on this machine, if so."""
-    way = WAYS[name]
-    if way.library and not ctypes.util.find_library(way.library):
-        return f"lib{way.library} is not installed: scripts/setup.sh pages-programs installs it"
-    if way.reserved and not has_reserved:
+    """Why there cannot be a mode on this machine, if so."""
+    mode = MODES[name]
+    if mode.library and not ctypes.util.find_library(mode.library):
+        return f"lib{mode.library} is not installed: scripts/setup.sh pages-programs installs it"
+    if mode.reserved and not has_reserved:
         return "no pages are reserved"
-    if way.thp != read_thp() and not os.access(THP, os.W_OK):
+    if mode.thp != read_thp() and not os.access(THP, os.W_OK):
         return f"{THP} says {read_thp()}, and only root changes it"
     return None
 
