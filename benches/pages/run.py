@@ -26,24 +26,13 @@ sys.path.insert(0, str(Path(__file__).resolve().parent))
 import report  # noqa: E402
 from load import LoadError, Loads  # noqa: E402
 from measure import measure  # noqa: E402
-from modes import MODES, OURS, STILL, find_missing, has_launcher, kept_thp, mounted, pool  # noqa: E402
-from programs import PROGRAMS, START, START_MIB, TARGET, Program, ProgramError, make_yardstick  # noqa: E402
-from reserve import reserved  # noqa: E402
+from modes import MODES, OURS, find_missing, kept_thp  # noqa: E402
+from programs import PROGRAMS, START, START_MIB, TARGET, ProgramError, make_yardstick  # noqa: E402
+from room import choose_modes, make_room, say  # noqa: E402
 
-#: Of all memory, what may be reserved and used by a program at once: the rest is the load's.
-MOST_OF_MEMORY = 0.8
 #: On which processors a program runs; the load may use all in any case. Where there is one it is that.
 ALL = os.sched_getaffinity(0)
 PINS = {"one": {1} & ALL or {min(ALL)}, "free": ALL}
-
-
-def say(text):
-    print(text, file=sys.stderr, flush=True)
-
-
-def memory_mib():
-    words = Path("/proc/meminfo").read_text().split()
-    return int(words[words.index("MemTotal:") + 1]) // 1024
 
 
 def end_on_signals():
@@ -85,9 +74,9 @@ class Bench:
             raise ProgramError(f"the result is {result['check']}, in {expected[0]} it was {expected[1]}")
 
     def settle(self, contenders, hugetlbfs):
-        """A run of each program that does not count: its files come from the disk, and its result is known."""
-        for name, (label, program, mode) in {name: rest for name, *rest in reversed(contenders)}.items():
-            self.check(name, label, measure(program, mode, self.options.size, PINS["free"], hugetlbfs))
+        """A run that does not count: the program's files come from the disk, and what it computes without us is known."""
+        name, label, program, mode = next((one for one in contenders if one[1] != OURS), contenders[0])
+        self.check(name, label, measure(program, mode, self.options.size, ALL, hugetlbfs))
 
     def run(self, contender, load, pin, turn, hugetlbfs):
         """One run that counts, unless something goes wrong with it."""
@@ -110,66 +99,28 @@ class Bench:
         say(f"{where}: {said}; {self._left} to come, about {hours:.1f} h")
 
 
-def can_lie_there(mode, hugetlbfs):
-    """Whether a program's memory gets any large page in this mode: libhugetlbfs needs a hook that glibc 2.34 took away."""
-    probe = Program((*START.words,), {"probe": (64,)}, {"probe": 64})
-    try:
-        return measure(probe, mode, "probe", ALL, hugetlbfs)["large_bytes"] > 0
-    except ProgramError as error:
-        say(f"{mode}: {error}")
-        return False
-
-
-@contextlib.contextmanager
-def modes_of(options, programs):
-    """The modes there can be, the pool, and where libhugetlbfs finds its pages: reserved for as long as a `with` lasts."""
-    need = max(program.mib[options.size] for program in programs)
-    wanted, most = options.modes, int(MOST_OF_MEMORY * memory_mib())
-    with contextlib.ExitStack() as stack:
-        where, why = None, f"{STILL} run does not know --pages"
-        if OURS in wanted and has_launcher():
-            where, why = stack.enter_context(pool(need))
-        left, has_reserved = most - need * (2 if where else 1), False
-        if any(MODES[mode].reserved for mode in wanted):
-            if left >= need:
-                has_reserved = stack.enter_context(reserved(need))
-            else:
-                say(
-                    f"without reserved pages: {need} MiB for the pool, for them and for a program each are more than {most} MiB"
-                )
-        hugetlbfs = stack.enter_context(mounted(TARGET / "pages" / "hugetlbfs")) if has_reserved else None
-        chosen = []
-        for mode in wanted:
-            missing = why if mode == OURS and not where else find_missing(mode, has_reserved)
-            if not missing and mode == "libhugetlbfs" and not can_lie_there(mode, hugetlbfs):
-                missing = "a program's memory does not lie in reserved pages with it (glibc 2.34 and later has no hook for it)"
-            if missing:
-                say(f"without {mode}: {missing}")
-            else:
-                chosen.append(mode)
-        yield chosen, where, has_reserved, hugetlbfs
-
-
 def measure_steady(bench, names):
     """The programs that compute."""
-    programs = {name: PROGRAMS[name] for name in names}
-    with modes_of(bench.options, programs.values()) as (modes, _, _, hugetlbfs):
+    programs, options = {name: PROGRAMS[name] for name in names}, bench.options
+    with make_room(options.modes, max(program.mib[options.size] for program in programs.values())) as room:
+        modes = choose_modes(options.modes, room)
         contenders = {name: [(name, mode, program, mode) for mode in modes] for name, program in programs.items()}
-        take_turns(bench, contenders, hugetlbfs)
+        take_turns(bench, contenders, room.hugetlbfs)
 
 
 def measure_start(bench):
     """The program that only takes memory, beside others that populate as much at once."""
-    size = bench.options.size
-    with modes_of(bench.options, [START]) as (modes, where, has_reserved, hugetlbfs):
-        contenders = [("start", mode, START, mode) for mode in modes]
+    options = bench.options
+    with make_room(options.modes, START.mib[options.size]) as room:
+        contenders = [("start", mode, START, mode) for mode in choose_modes(options.modes, room)]
         yardsticks = {"populate-small": ((), "thp-never"), "populate-large": ((), "thp-always")}
-        if where or has_reserved:
-            yardsticks["populate-reserved"] = ((where / "populated" if where else "reserved",), "thp-madvise")
-        for label, (of, mode) in yardsticks.items():
-            if not find_missing(mode, has_reserved):
-                contenders.append(("start", label, make_yardstick(size, of), mode))
-        take_turns(bench, {"start": contenders}, hugetlbfs)
+        if room.pool or room.has_reserved:
+            where = room.pool / "populated" if room.pool else "reserved"
+            yardsticks["populate-reserved"] = ((where,), "thp-madvise")
+        for label, (where, mode) in yardsticks.items():
+            if not find_missing(mode, room.has_reserved):
+                contenders.append(("start", label, make_yardstick(options.size, where), mode))
+        take_turns(bench, {"start": contenders}, room.hugetlbfs)
 
 
 def take_turns(bench, contenders, hugetlbfs):

@@ -82,7 +82,7 @@ static Vectors make_vectors(const Matrix *matrix) {
 
 static double iterate(const Matrix *matrix, Vectors *vectors, long iterations) {
     double square = dot(matrix->rows, vectors->residual, vectors->residual);
-    for (long iteration = 0; iteration < iterations; iteration++) {
+    for (long iteration = 0; iteration < iterations && square > 0; iteration++) {
         multiply(matrix, vectors->direction, vectors->product);
         double step = square / dot(matrix->rows, vectors->direction, vectors->product);
         for (long at = 0; at < matrix->rows; at++) {
