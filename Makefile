@@ -183,6 +183,7 @@ quick: ## every benchmark and both demonstrations in their short form
 	$(BUILD)
 	benches/languages/build.sh
 	benches/checkpoint/build.sh
+	benches/pages/build.sh
 	tests/quick.sh
 
 rivals: ## beside POSIX shared memory, Boost.Interprocess, iceoryx2 and ADIOS2

@@ -92,7 +92,10 @@ class Loads:
             # Each one builds into a folder of its own, and begins anew when it is done: it lasts longer than what is measured.
             out = self._folder / f"build{number}"
             out.mkdir(exist_ok=True)
-            subprocess.run(["make", "-s", f"O={out}", "defconfig"], cwd=tree, check=True, stdout=subprocess.DEVNULL)
+            words = ["make", "-s", f"O={out}", "defconfig"]
+            done = subprocess.run(words, cwd=tree, text=True, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
+            if done.returncode:
+                raise LoadError(f"{' '.join(words)} in {tree} ended with {done.returncode}: {done.stderr.strip()[-1000:]}")
             again = f"set -e; while :; do make -s O={out} -j{self._jobs[number]} vmlinux; make -s O={out} clean; done"
             self._loads.append(Load(["sh", "-c", again], tree, self._folder / f"build{number}.log"))
         # Until the compiler runs, or it is known that it does not.

@@ -88,9 +88,13 @@ def read_hpcc(_, folder):
     if said.get("Success") != "1" or missing:
         raise ProgramError(f"hpcc did not succeed: Success={said.get('Success')}, without {missing}: {text[-500:]!r}")
     wrong = {name: value for name, value in said.items() if name.endswith("_Errors") and value != "0"}
-    if wrong or "FAILED" in text:
-        raise ProgramError(f"hpcc's results are wrong: {wrong}, {text.count('FAILED')} failed")
-    check = f"{text.count('PASSED')} passed, N {said['HPL_N']}, updates {said['MPIRandomAccess_ExeUpdates']}"
+    # HPL's residual has a line of its own. How often other tests are repeated depends on the time that they take.
+    solved = re.search(r"^\|\|Ax-b\|\|.*PASSED$", text, re.MULTILINE)
+    if wrong or not solved or "FAILED" in text:
+        raise ProgramError(
+            f"hpcc's results are wrong: {wrong}, HPL passed: {bool(solved)}, {text.count('FAILED')} failed"
+        )
+    check = f"N {said['HPL_N']}, updates {said['MPIRandomAccess_ExeUpdates']}, passed"
     return {"check": check, "figures": {name: float(said[name]) for name in HPCC_FIGURES}}
 
 
@@ -122,7 +126,7 @@ class Program:
 
 PROGRAMS = {
     "hpcc": Program(
-        ("hpcc",), {"small": (500,), "full": (4500,)}, {"small": 192, "full": 1536}, read_hpcc, prepare_hpcc
+        ("hpcc",), {"small": (500,), "full": (3500,)}, {"small": 192, "full": 1024}, read_hpcc, prepare_hpcc
     ),
     "lammps": Program(
         (LAMMPS, HERE / "programs" / "melt.py"), {"small": (10, 50), "full": (50, 30)}, {"small": 256, "full": 1536}

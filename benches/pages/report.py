@@ -135,7 +135,7 @@ def sum_up(rows):
 
 
 def check_requirements(rows):
-    """What the launcher must reach, as (what, figure, bound, whether it does), for each pin and load that was measured."""
+    """What the launcher must reach, as (what, figure, bound), for each load and pin that was measured."""
     steady = [row for row in rows if row["case"]["program"] != "start"]
     others = [mode for mode in names_of(steady, "mode") if mode != OURS]
     for total in sum_up(rows):
@@ -157,7 +157,9 @@ def check_requirements(rows):
             if detail["spread_ratio"] is not None:
                 yield f"{where}: spread / {BASELINE}'s", detail["spread_ratio"], 0.25
         faults = [row["detail"]["most_step_faults"] for row in select(mine, mode=OURS)]
-        yield f"{where}: faults in the steps, most", max((count for count in faults if count is not None), default=0), 0
+        counted = [count for count in faults if count is not None]
+        if counted:
+            yield f"{where}: faults in the steps, most", max(counted), 0
     starts = [row for row in rows if row["case"]["program"] == "start"]
     for row in select(starts, mode=OURS):
         load, pin = row["case"]["load"], row["case"]["pin"]
@@ -178,73 +180,50 @@ def form(value, digits=3):
 
 
 def print_table(title, head, lines):
-    print(f"\n{title}\n\n| {' | '.join(head)} |\n{'|---' * len(head)}|")
+    if lines:
+        print(f"\n{title}\n\n| {' | '.join(head)} |\n{'|---' * len(head)}|")
     for line in lines:
         print(f"| {' | '.join(line)} |")
 
 
+def make_line(row):
+    """A program in a mode."""
+    case, detail = row["case"], row["detail"]
+    large = detail["large_bytes"]
+    return [
+        case["program"],
+        case["mode"],
+        str(detail["turns"]),
+        form(row["value"]),
+        form(row["ratio"]),
+        form(detail["spread"]),
+        form(detail["spread_ratio"], 2),
+        form(detail["step_seconds"]),
+        form(detail["step_faults"], 0),
+        form(detail["faults"], 0),
+        form(None if large is None else large / 2**20, 0),
+    ]
+
+
 def print_tables(rows):
     """For each load and pin a table of all programs and modes, then what they come to, and the requirements."""
-    head = [
-        "program",
-        "mode",
-        "turns",
-        "s",
-        f"/ {BASELINE}",
-        "spread, s",
-        "/ its spread",
-        "steps, s",
-        "faults in steps",
-        "faults",
-        "large, MiB",
-    ]
+    head = ["program", "mode", "turns", "s", f"/ {BASELINE}", "spread, s", "/ its spread"]
+    head += ["steps, s", "faults in steps", "faults", "large, MiB"]
     for load in names_of(rows, "load"):
         for pin in names_of(rows, "pin"):
-            lines = []
-            for row in select(rows, load=load, pin=pin):
-                case, detail = row["case"], row["detail"]
-                large = detail["large_bytes"]
-                figures = [
-                    form(row["value"]),
-                    form(row["ratio"]),
-                    form(detail["spread"]),
-                    form(detail["spread_ratio"], 2),
-                ]
-                counts = [form(detail["step_faults"], 0), form(detail["faults"], 0), form(large and large / 2**20, 0)]
-                lines.append(
-                    [
-                        case["program"],
-                        case["mode"],
-                        str(detail["turns"]),
-                        *figures,
-                        form(detail["step_seconds"]),
-                        *counts,
-                    ]
-                )
-            if lines:
-                print_table(place_of(load, pin), head, lines)
+            lines = [make_line(row) for row in select(rows, load=load, pin=pin)]
+            print_table(place_of(load, pin), head, lines)
     lines = []
     for total in sum_up(rows):
         case, detail = total["case"], total["detail"]
-        lines.append(
-            [
-                case["load"],
-                case["pin"],
-                case["mode"],
-                form(total["ratio"]),
-                form(detail["highest"]),
-                form(detail["spread_ratio"], 2),
-            ]
-        )
-    print_table(
-        f"Over the programs, relative to {BASELINE}", ["load", "pin", "mode", "time, mean", "highest", "spread"], lines
-    )
+        figures = [form(total["ratio"]), form(detail["highest"]), form(detail["spread_ratio"], 2)]
+        lines.append([place_of(case["load"], case["pin"]), case["mode"], *figures])
+    print_table(f"Over the programs, relative to {BASELINE}", ["", "mode", "time, mean", "highest", "spread"], lines)
     lines = [
         [what, form(figure), form(bound, 2), "yes" if figure <= bound else "no"]
         for what, figure, bound in check_requirements(rows)
     ]
-    if lines:
-        print_table("What the launcher must reach", ["", "is", "at most", "reached"], lines)
+    print_table("What the launcher must reach", ["", "is", "at most", "reached"], lines)
 
 
 COLOURS = {

@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 
 from load import LoadError
+from machine import memory_mib
 from measure import measure
 from modes import MODES, OURS, STILL, find_missing, has_launcher, mounted, pool
 from programs import START, TARGET, Program, ProgramError
@@ -20,11 +21,6 @@ PROBE_MIB = 64
 
 def say(text):
     print(text, file=sys.stderr, flush=True)
-
-
-def memory_mib():
-    words = Path("/proc/meminfo").read_text().split()
-    return int(words[words.index("MemTotal:") + 1]) // 1024
 
 
 @dataclasses.dataclass(frozen=True)

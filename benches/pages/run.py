@@ -9,8 +9,8 @@ In each turn each program is run in each mode; which mode comes first changes fr
 opposite order. Root is needed: the setting of transparent pages is changed for each run, and pages are reserved. Both are
 restored at the end, also after Ctrl-C and `kill`. What is measured and how stands in docs/benchmarks.md.
 
-FILE has a line of JSON for each run as soon as it is over ("bench": "pages-run"), and at the end a row for each case ("pages").
-`--from` shows the runs of such a file once more, of one that was cut short, too.
+FILE has a line of JSON about the machine ("pages-machine"), one for each run as soon as it is over ("pages-run"), and at the
+end a row for each case ("pages"). `--from` shows the runs of such a file once more, of one that was cut short, too.
 """
 
 import argparse
@@ -23,6 +23,7 @@ import time
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
+import machine  # noqa: E402
 import report  # noqa: E402
 from load import LoadError, Loads  # noqa: E402
 from measure import measure  # noqa: E402
@@ -198,7 +199,12 @@ def main():
     with contextlib.ExitStack() as stack:
         end_on_signals()
         lines = stack.enter_context(options.json.open("w")) if options.json else None
-        bench = Bench(options, lines)
+        bench, about = Bench(options, lines), machine.describe()
+        bench.write(about)
+        if about["reports_free_memory"]:
+            say(
+                "The host takes this machine's free memory back: in all modes but reserved ones first touches cost more for it."
+            )
         steady = [name for name in options.programs if name != "start"]
         missing = {
             name: program.find_missing()

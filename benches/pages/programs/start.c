@@ -1,6 +1,6 @@
 // A program that takes memory at its start and touches all of it.
 //
-//     start malloc MIB            the arrays of a simulation: half in eight large ones, three eighths in blocks of 4 MiB, and an
+//     start malloc MIB            the arrays of a simulation: half in eight large ones, three eighths in blocks of 32 MiB, and an
 //                                 eighth in blocks of 64 KiB
 //     start populate MIB          as much in one mmap with MAP_POPULATE
 //     start populate MIB reserved the same from the pages that the machine has reserved
@@ -36,7 +36,7 @@ static size_t take_blocks(size_t count, size_t bytes) {
 }
 
 static size_t take_arrays(size_t bytes) {
-    size_t small = 64 << 10, middle = 4 << 20;
+    size_t small = 64 << 10, middle = 32 << 20;
     size_t taken = take_blocks(LARGE_ARRAYS / 2, bytes / 2 / LARGE_ARRAYS);
     taken += take_blocks(bytes / 8 / small, small);
     taken += take_blocks(bytes * 3 / 8 / middle, middle);
