@@ -35,8 +35,10 @@ class Load:
 
     def __init__(self, words, cwd, log):
         self._log = log.open("w")
+        # What a compiler that is killed leaves there goes with it. Others that the load had started may be dying yet then.
+        self._temporary = tempfile.TemporaryDirectory(prefix="load-", dir=log.parent, ignore_cleanup_errors=True)
         how = {"stdin": subprocess.DEVNULL, "stdout": self._log, "stderr": subprocess.STDOUT, "start_new_session": True}
-        self._process = subprocess.Popen(words, cwd=cwd, **how)
+        self._process = subprocess.Popen(words, cwd=cwd, env={**os.environ, "TMPDIR": self._temporary.name}, **how)
         self._path = log
 
     def check(self):
@@ -51,6 +53,7 @@ class Load:
             pass
         self._process.wait()
         self._log.close()
+        self._temporary.cleanup()
 
 
 class Loads:
