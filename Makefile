@@ -13,7 +13,7 @@ POINTS := cargo test --features stillframe/points,still/points
 LOOM := RUSTFLAGS="--cfg loom" CARGO_TARGET_DIR=target/loom
 
 .PHONY: fabric help build install uninstall install-test wheel demo demo-objects demo-nodes test check suites rust c header cxx fortran mpi nodes nodes-kills pairs tcasm
-.PHONY: crash planted arenas miri sanitize checkpoint model python formats kernels readme quick rivals bench objects-bench abacus-bench drepl-bench etcd-bench link-bench nodes-bench pages-faults roster-bench tcasm-bench analysis-bench checkpoint-bench languages soak clean
+.PHONY: crash planted arenas miri sanitize checkpoint model python formats kernels readme quick rivals bench objects-bench abacus-bench drepl-bench etcd-bench link-bench nodes-bench pages-faults pages-bench roster-bench tcasm-bench analysis-bench checkpoint-bench languages soak clean
 
 help: ## list these commands
 	@grep -E '^[a-z-]+:.*## ' Makefile | sed 's/:.*## /\t/' | expand -t 14
@@ -183,6 +183,7 @@ quick: ## every benchmark and both demonstrations in their short form
 	$(BUILD)
 	benches/languages/build.sh
 	benches/checkpoint/build.sh
+	benches/pages/build.sh
 	tests/quick.sh
 
 rivals: ## beside POSIX shared memory, Boost.Interprocess, iceoryx2 and ADIOS2
@@ -237,6 +238,12 @@ pages-faults: ## what a first touch, its zeros, a miss and a merge cost, in page
 	scripts/setup.sh pages
 	cargo build --release -p pages-bench
 	benches/pages/faults.py $(ARGS)
+
+pages-bench: ## whole programs in large pages of each kind, alone and beside a kernel that is built; root, 16 GiB of memory, half a day
+	scripts/setup.sh pages pages-programs
+	cargo build --release -p still
+	benches/pages/build.sh
+	$(PYTHON) benches/pages/run.py --json target/pages.jsonl --picture target/pages.png $(ARGS)
 
 tcasm-bench: ## what the TCASM paper measured, on this machine
 	scripts/setup.sh

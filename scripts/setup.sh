@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Makes a machine with Rust, a C compiler and Python 3.11 ready: scripts/setup.sh [STEP]...
 # Steps: c, python, demo, plots, test, cxx, fortran, mpi, etcd, fabric, cmake, pkg-config, valgrind, tcasm, rivals, dist, export,
-# formats, link, sst, nodes, pages, kernels.
+# formats, link, sst, nodes, pages, pages-programs, kernels.
 # Installs Debian packages where it may, else says which are missing. Everything else goes below target/.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -85,9 +85,11 @@ install_built_wheel() {
         "$venv"/wheel/stillframe-*.whl >&2
 }
 
+lammps() { packages_in "$lammps" demo -r examples/lammps/requirements.txt; }
+
 # LAMMPS and the stillframe package, in the environment of the demonstration.
 demo() {
-    packages_in "$lammps" demo -r examples/lammps/requirements.txt
+    lammps
     local stamp="$lammps/.wheel"
     [ "$stamp" -nt "$venv/.wheel" ] && return 0
     install_built_wheel "$lammps"
@@ -96,6 +98,23 @@ demo() {
 
 # Whether programs can be compiled against MPI: its commands are in another package than its headers.
 has_mpi() { mpicc -E -x c - <<<'#include <mpi.h>' >/dev/null 2>&1 && command -v mpifort >/dev/null; }
+
+# MPICH, unless there is another MPI.
+mpi() {
+    debian g++:g++ gfortran:gfortran mpiexec:mpich
+    has_mpi || debian no-mpi-yet:libmpich-dev
+}
+
+# Has the MPI commands that are there stay the ones that are found: Debian's hpcc brings Open MPI's, which go before MPICH's.
+keep_mpi() {
+    local name chosen
+    for name in mpi mpirun; do
+        chosen=$(update-alternatives --query "$name" 2>/dev/null | sed -n 's/^Value: //p')
+        [ -z "$chosen" ] || update-alternatives --set "$name" "$chosen" >&2
+    done
+}
+
+has_library() { [[ $(/sbin/ldconfig -p) == *"lib$1.so"* ]]; }
 
 # Whether still-export can be linked: the libraries' own programs or the variables that their crates look at say so.
 has_formats() {
@@ -115,11 +134,10 @@ for what in "$@"; do
         test) wheel; packages test 'pytest>=8,<10' 'mypy>=1.15,<3' 'xarray>=2024.1' 'dask>=2024.1' ;;
         cxx) debian g++:g++ ;;
         fortran) debian gfortran:gfortran; packages fortran 'fypp>=3,<4' ;;
-        # MPICH, unless there is another MPI. Its Python package is built against it, not optimised, which takes half a
-        # minute instead of three: what is tested of it is not its speed.
+        # The Python package is built against the system's MPI, not optimised, which takes half a minute instead of three:
+        # what is tested of it is not its speed.
         mpi)
-            debian g++:g++ gfortran:gfortran mpiexec:mpich
-            has_mpi || debian no-mpi-yet:libmpich-dev
+            mpi
             [ -e "$("$python" -c 'import sysconfig; print(sysconfig.get_path("include"))')/Python.h" ] || debian no-header-yet:python3-dev
             CFLAGS='-O0 -g0' packages mpi --no-binary=mpi4py 'mpi4py>=4,<5' 'numpy>=2,<3'
             ;;
@@ -133,6 +151,16 @@ for what in "$@"; do
             [ -e /usr/include/libelf.h ] || debian no-libelf-yet:libelf-dev
             [ -e /usr/include/openssl/ssl.h ] || debian no-openssl-yet:libssl-dev
             [ -e /usr/src/linux-source-6.1.tar.xz ] || debian no-sources-yet:linux-source-6.1
+            ;;
+        # The programs that are run in large pages, and the libraries that give them some.
+        pages-programs)
+            mpi
+            command -v hpcc >/dev/null || [ "$(id -u)" != 0 ] || keep_mpi
+            debian hpcc:hpcc,libopenblas0-serial
+            has_library mimalloc || debian no-mimalloc-yet:libmimalloc2.0 || say "mimalloc's row is left out"
+            has_library hugetlbfs || debian no-libhugetlbfs-yet:libhugetlbfs0 || say "libhugetlbfs' row is left out"
+            packages plots -r examples/gray-scott/requirements.txt
+            alone demo lammps
             ;;
         sst) packages sst 'adios2==2.12.1.1001' 'numpy>=2,<3' ;;
         link) [ -e /usr/include/openssl/ssl.h ] || debian no-openssl-yet:libssl-dev ;;

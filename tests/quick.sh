@@ -107,6 +107,19 @@ assert measures == ["run time, observer", "run time, inline", "bytes per second"
 print(f"{len(rows)} rows of checkpoints")
 PY
 
+# Those modes that need neither root nor a package of their own; with root there are more.
+timeout 300 "$python" benches/pages/run.py --size small --turns 1 --loads none --pin free --programs cg,fem,heat,start \
+    --json "$out/pages.jsonl" --picture "$out/pages.png" > /dev/null
+"$python" - "$out/pages.jsonl" <<'PY'
+import json, sys
+lines = [json.loads(line) for line in open(sys.argv[1])]
+runs = [line for line in lines if line["bench"] == "pages-run"]
+rows = [line for line in lines if line["bench"] == "pages" and "program" in line["case"]]
+assert {run["program"] for run in runs} == {"cg", "fem", "heat", "start"}, runs
+assert len(rows) == len(runs) and all(row["value"] > 0 and row["detail"]["faults"] > 0 for row in rows), rows
+print(f"{len(rows)} rows of programs in large pages")
+PY
+
 # The rivals that need nothing but crates; the others need packages of their own (make rivals).
 CARGO_TARGET_DIR=target/rivals cargo build -q --release --manifest-path benches/rivals/Cargo.toml --features ours
 timeout 300 target/rivals/release/rivals --size 16 --steps 4 --rounds 1 --json \

@@ -35,8 +35,10 @@ class Load:
 
     def __init__(self, words, cwd, log):
         self._log = log.open("w")
+        # What a compiler that is killed leaves there goes with it. Others that the load had started may be dying yet then.
+        self._temporary = tempfile.TemporaryDirectory(prefix="load-", dir=log.parent, ignore_cleanup_errors=True)
         how = {"stdin": subprocess.DEVNULL, "stdout": self._log, "stderr": subprocess.STDOUT, "start_new_session": True}
-        self._process = subprocess.Popen(words, cwd=cwd, **how)
+        self._process = subprocess.Popen(words, cwd=cwd, env={**os.environ, "TMPDIR": self._temporary.name}, **how)
         self._path = log
 
     def check(self):
@@ -51,6 +53,7 @@ class Load:
             pass
         self._process.wait()
         self._log.close()
+        self._temporary.cleanup()
 
 
 class Loads:
@@ -92,7 +95,10 @@ class Loads:
             # Each one builds into a folder of its own, and begins anew when it is done: it lasts longer than what is measured.
             out = self._folder / f"build{number}"
             out.mkdir(exist_ok=True)
-            subprocess.run(["make", "-s", f"O={out}", "defconfig"], cwd=tree, check=True, stdout=subprocess.DEVNULL)
+            words = ["make", "-s", f"O={out}", "defconfig"]
+            done = subprocess.run(words, cwd=tree, text=True, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
+            if done.returncode:
+                raise LoadError(f"{' '.join(words)} in {tree} ended with {done.returncode}: {done.stderr.strip()[-1000:]}")
             again = f"set -e; while :; do make -s O={out} -j{self._jobs[number]} vmlinux; make -s O={out} clean; done"
             self._loads.append(Load(["sh", "-c", again], tree, self._folder / f"build{number}.log"))
         # Until the compiler runs, or it is known that it does not.

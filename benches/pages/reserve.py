@@ -22,10 +22,11 @@ def reserved(mib):
         print(f"without reserved pages: {POOL}: {error}", file=sys.stderr)
         yield False
         return
+    has = int(POOL.read_text())
     try:
-        has = int(POOL.read_text())
         if has < wanted:
             print(f"without reserved pages: the kernel found {has - before} of {wanted - before}", file=sys.stderr)
         yield has >= wanted
     finally:
-        POOL.write_text(str(before))
+        # Others may have reserved some meanwhile, or given theirs back.
+        POOL.write_text(str(max(int(POOL.read_text()) - (has - before), 0)))
