@@ -85,7 +85,8 @@ impl Producer {
         };
         let mut new = None;
         if let Some(windows) = tracked.windows_for(&given) {
-            if let Some(source) = tracked.make_way(&given) {
+            let former = tracked.make_way(&given);
+            if let Some(source) = former.map_err(|failure| Error::system(self.store.dir(), failure))? {
                 let allocation = source.maps.allocation;
                 source.unwatch(&mut self.workspace.tracker);
                 // Until the next version is there, the newest may be all there is of its content.
@@ -123,7 +124,7 @@ impl Workspace {
         unit: CopyUnit,
         jobs: &mut Vec<Job>,
     ) -> Result<()> {
-        let Workspace { variables, tracker, maps, .. } = self;
+        let Workspace { variables, tracker, maps, copier, .. } = self;
         let overlapping = is_overlapping(variables);
         let mut next = 0;
         while let Some((&id, state)) = variables.range_mut(next..).next() {
@@ -144,10 +145,13 @@ impl Workspace {
             let Some(state) = variables.get_mut(&id) else { continue };
             let subrange = input.and_then(|input| input.subrange.as_ref());
             let Dirty { pages, unshown } = match &mut state.working {
-                Working::Managed(managed) => managed.collect(tracker, store, state.shown.as_ref())?,
+                Working::Managed(managed) => managed.collect(tracker, copier.workers(), store, state.shown.as_ref())?,
                 Working::Tracked(tracked) => {
                     let zeros = input.and_then(|input| input.zeros.as_ref()).unwrap_or(Zeros::NONE);
-                    tracked.collect(store, &Known { subrange, zeros, unit, shown: state.shown.as_ref() })?
+                    tracked.collect(
+                        store,
+                        &Known { workers: copier.workers(), subrange, zeros, unit, shown: state.shown.as_ref() },
+                    )?
                 }
                 Working::Loaned(_) => continue,
             };

@@ -13,12 +13,15 @@ use crate::mask::{Mask, insert_pages};
 use crate::store::Store;
 use crate::store::planes::Planes;
 use crate::working::source::Source;
+use crate::working::tracker::memory::Doubt;
 use crate::working::unit::CopyUnit;
 use std::ops::Range;
 use std::path::Path;
+use std::sync::{Mutex, PoisonError};
 use stillframe_kernel::Failure;
 use stillframe_kernel::copy::equal_bytes;
 use stillframe_kernel::pagemap::{self, Bare, Pagemap};
+use stillframe_kernel::workers::Workers;
 use stillframe_segment::table::ZERO_PLANE;
 use stillframe_segment::{Extent, PAGE_BYTES, WINDOW_PAGES};
 
@@ -50,9 +53,10 @@ pub(crate) struct Zeros {
     pub(crate) are_holes: bool,
 }
 
-/// What a publish knows of a source before it looks.
+/// What a publish knows of a source before it looks, and who compares.
 #[derive(Debug)]
 pub(crate) struct Known<'a> {
+    pub(crate) workers: &'a Workers,
     pub(crate) subrange: Option<&'a Subrange>,
     pub(crate) zeros: &'a Zeros,
     /// In which units what lies in reserved large pages is copied.
@@ -103,11 +107,21 @@ impl Subrange {
     }
 }
 
+/// From so many pages on several threads compare: to wake one takes as long as to compare some dozens.
+const THREADS_PAGES_MIN: usize = 512;
+
 impl Source {
     /// Decides which pages are published after a search: those that were found or remembered, and those that are in doubt and
     /// differ from the newest version. Pages known to be zeros are left alone where that version has zeros, and are else
     /// among the [blank](Source::blank) ones.
     pub(crate) fn find_dirty(&mut self, store: &Store, known: &Known) -> Result<Dirty> {
+        let mut doubts = std::mem::take(&mut self.doubts);
+        let found = self.find(&mut doubts, store, known);
+        self.doubts = doubts;
+        found
+    }
+
+    fn find(&mut self, doubts: &mut [Mutex<Doubt>], store: &Store, known: &Known) -> Result<Dirty> {
         let shown_pages = self.shown_pages(known.shown);
         if std::mem::take(&mut self.stale) {
             insert_pages(&mut self.pending, 0, self.memory.pages);
@@ -125,19 +139,19 @@ impl Source {
             true => Some(Pagemap::open().map_err(unknown)?),
             false => None,
         };
-        let (mut written_pages, is_large) = (0, self.is_large());
+        let is_large = self.is_large();
+        self.look(doubts, store, known, shown_pages)?;
+        let mut written_pages = 0;
         for window in 0..self.windows() {
             let valid = self.valid(window);
             let mask = |pages: &[Range<usize>]| Zeros::mask(pages, window).and(valid);
             let (mut zeros, zeros_before) = (mask(&known.zeros.memory), mask(&known.zeros.before));
             let written = self.collected.dirty[window].and(valid);
             written_pages += written.count();
-            // What no version shows from here cannot be compared.
             let is_shown = shown_pages > window * WINDOW_PAGES;
-            let is_compared = is_large && is_shown && self.units.is_compared(window, known.unit);
-            let compared = if is_compared { written } else { Mask::EMPTY };
-            let unsure = self.collected.unsure[window].and(valid).or(compared);
-            let mut dirty = written.without(compared).or(self.pending[window].and(valid));
+            let is_compared = is_large && self.is_compared(window, known.unit, shown_pages);
+            let mut dirty = self.undoubted(window, is_compared);
+            let unsure = self.collected.unsure[window].and(valid).or(written.without(dirty));
             if let Some(entries) = &mut entries {
                 // Asked for after the search: what is written from then on is found by the next one.
                 zeros = zeros.without(self.filled(entries, window, dirty.or(unsure).and(zeros))?);
@@ -148,10 +162,12 @@ impl Source {
                 for page in zeros.or(zeros_before).pages().filter(|page| planes_of[*page] == ZERO_PLANE) {
                     none.insert(page);
                 }
-                for page in unsure.without(dirty).without(zeros).pages() {
-                    if self.differs(window * WINDOW_PAGES + page, planes_of[page], store.planes())? {
-                        dirty.insert(page);
-                    }
+                let doubt = doubts[window].get_mut().unwrap_or_else(PoisonError::into_inner);
+                dirty = dirty.or(doubt.differing);
+                let filled = unsure.without(dirty).without(zeros).without(doubt.pages);
+                if !filled.is_empty() {
+                    self.map_frames(window, filled, store)?;
+                    dirty = dirty.or(self.differing(window, filled, store)?);
                 }
             }
             if is_large && is_shown {
@@ -210,8 +226,79 @@ impl Source {
         }
     }
 
-    /// Whether a page of the working memory differs from its frame in the newest version.
-    fn differs(&mut self, page: usize, plane: u8, planes: &Planes) -> Result<bool> {
+    /// Whether what the search found written in a window is compared. What no version shows from here cannot be.
+    fn is_compared(&self, window: usize, unit: CopyUnit, shown_pages: usize) -> bool {
+        shown_pages > window * WINDOW_PAGES && self.units.is_compared(window, unit)
+    }
+
+    /// The pages of a window that are published without a look.
+    fn undoubted(&self, window: usize, is_compared: bool) -> Mask {
+        let written = if is_compared { Mask::EMPTY } else { self.collected.dirty[window] };
+        written.or(self.pending[window]).and(self.valid(window))
+    }
+
+    /// Compares the pages that are in doubt with the newest version, in several threads where there are many: to read memory is all
+    /// that this is, and one thread does not read as fast as it can be read.
+    fn look(&mut self, doubts: &mut [Mutex<Doubt>], store: &Store, known: &Known, shown_pages: usize) -> Result<()> {
+        let is_large = self.is_large();
+        let mut count = 0;
+        for (window, doubt) in doubts.iter_mut().take(self.windows()).enumerate() {
+            let is_compared = is_large && self.is_compared(window, known.unit, shown_pages);
+            let written = if is_compared { self.collected.dirty[window] } else { Mask::EMPTY };
+            let unsure = self.collected.unsure[window].or(written).and(self.valid(window));
+            let zeros = Zeros::mask(&known.zeros.memory, window);
+            let pages = unsure.without(self.undoubted(window, is_compared)).without(zeros);
+            *doubt.get_mut().unwrap_or_else(PoisonError::into_inner) = Doubt { pages, differing: Mask::EMPTY };
+            if !pages.is_empty() {
+                count += pages.count();
+                self.map_frames(window, pages, store)?;
+            }
+        }
+        if count == 0 {
+            return Ok(());
+        }
+        let failed = Mutex::new(None);
+        let threads = if count < THREADS_PAGES_MIN { 1 } else { known.workers.count() };
+        known.workers.parallel_for(self.windows(), threads, &|window| {
+            let mut doubt = doubts[window].lock().unwrap_or_else(PoisonError::into_inner);
+            match self.differing(window, doubt.pages, store) {
+                Ok(differing) => doubt.differing = differing,
+                Err(error) => *failed.lock().unwrap_or_else(PoisonError::into_inner) = Some(error),
+            }
+        });
+        failed.into_inner().unwrap_or_else(PoisonError::into_inner).map_or(Ok(()), Err)
+    }
+
+    /// Those of some pages of a window that differ from the newest version, which is mapped.
+    fn differing(&self, window: usize, pages: Mask, store: &Store) -> Result<Mask> {
+        let mut differing = Mask::EMPTY;
+        if !pages.is_empty() {
+            let planes_of = store.subtable(self.maps.allocation.window as usize + window);
+            for page in pages.pages() {
+                if self.differs(window * WINDOW_PAGES + page, planes_of[page], store.planes())? {
+                    differing.insert(page);
+                }
+            }
+        }
+        Ok(differing)
+    }
+
+    /// Maps the planes in which the newest version has pages of a window.
+    fn map_frames(&mut self, window: usize, pages: Mask, store: &Store) -> Result<()> {
+        let planes_of = store.subtable(self.maps.allocation.window as usize + window);
+        let mut last = ZERO_PLANE;
+        for page in pages.pages() {
+            let plane = planes_of[page];
+            if plane != last && plane != ZERO_PLANE && (plane as usize) < store.planes().count() {
+                self.maps.map(plane as usize, store.planes())?;
+            }
+            last = plane;
+        }
+        Ok(())
+    }
+
+    /// Whether a page of the working memory differs from its frame in the newest version, which is mapped.
+    fn differs(&self, page: usize, plane: u8, planes: &Planes) -> Result<bool> {
         if plane == ZERO_PLANE || plane as usize >= planes.count() {
             return Ok(true);
         }
@@ -220,7 +307,6 @@ impl Source {
         }
         let part = self.part(page);
         let from = self.memory.address + page * PAGE_BYTES + part.start;
-        self.maps.map(plane as usize, planes)?;
         let window = self.maps.address(plane as usize, page / WINDOW_PAGES, planes)?;
         let frame = window + page % WINDOW_PAGES * PAGE_BYTES + part.start;
         // SAFETY: the part lies inside the memory the caller vouches for, and the frame inside the map of its windows; its
@@ -231,8 +317,7 @@ impl Source {
 
 impl Source {
     /// As `differs`, of a section.
-    fn gathered_differs(&mut self, page: usize, plane: u8, planes: &Planes) -> Result<bool> {
-        self.maps.map(plane as usize, planes)?;
+    fn gathered_differs(&self, page: usize, plane: u8, planes: &Planes) -> Result<bool> {
         let window = self.maps.address(plane as usize, page / WINDOW_PAGES, planes)?;
         let frame = window + page % WINDOW_PAGES * PAGE_BYTES;
         let Some(gather) = &self.gather else { return Ok(true) };

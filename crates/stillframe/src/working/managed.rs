@@ -10,6 +10,7 @@ use crate::working::source::Source;
 use crate::working::tracker::Tracker;
 use crate::working::unit::CopyUnit;
 use stillframe_kernel::Failure;
+use stillframe_kernel::workers::Workers;
 use stillframe_segment::table::ZERO_PLANE;
 use stillframe_segment::{Extent, PAGE_BYTES, WINDOW_BYTES, WINDOW_PAGES};
 
@@ -36,8 +37,14 @@ impl Managed {
     }
 
     /// Finds the pages to publish, after a search, and sees to it that they have memory of their own.
-    pub(crate) fn collect(&mut self, tracker: &mut Tracker, store: &Store, shown: Option<&Extent>) -> Result<Dirty> {
-        let known = Known { subrange: None, zeros: Zeros::NONE, unit: CopyUnit::default(), shown };
+    pub(crate) fn collect(
+        &mut self,
+        tracker: &mut Tracker,
+        workers: &Workers,
+        store: &Store,
+        shown: Option<&Extent>,
+    ) -> Result<Dirty> {
+        let known = Known { workers, subrange: None, zeros: Zeros::NONE, unit: CopyUnit::default(), shown };
         let dirty = self.source.find_dirty(store, &known)?;
         for (window, dirty) in self.source.collected.dirty.iter().enumerate() {
             let shared = self.pages.shared(window, *dirty);

@@ -8,8 +8,9 @@ use crate::working::layout::Placed;
 use crate::working::plane_maps::PlaneMaps;
 use crate::working::sticky::Sticky;
 use crate::working::tracker::Tracker;
-use crate::working::tracker::memory::{Collected, Memory, Watch};
+use crate::working::tracker::memory::{Collected, Doubt, Memory, Watch};
 use crate::working::unit::Units;
+use std::sync::Mutex;
 use stillframe_kernel::Failure;
 use stillframe_kernel::maps::Maps;
 use stillframe_segment::{PAGE_BYTES, WINDOW_BYTES, WINDOW_PAGES};
@@ -32,6 +33,8 @@ pub(crate) struct Source {
     /// Pages that are dirty although no tracker will say so again.
     pub(crate) pending: Vec<Mask>,
     pub(crate) collected: Collected,
+    /// Pages that have to be compared, and what came of that.
+    pub(crate) doubts: Vec<Mutex<Doubt>>,
     /// Those of the collected dirty pages that are published as zeros and never looked at; none where it is empty.
     pub(crate) blank: Vec<Mask>,
     /// Whether the newest version no longer has this memory's content, so that all of it must be copied.
@@ -49,6 +52,9 @@ impl Source {
     pub(crate) fn new(allocation: Allocation, owned: bool) -> Result<Source, Failure> {
         let memory = Memory { address: 0, pages: 0, bytes: 0..0, whole: 0..0, unit_pages: 1, owned, pinned: false };
         let windows = allocation.windows as usize;
+        let mut doubts = Vec::new();
+        list::make_room(&mut doubts, windows)?;
+        doubts.resize_with(windows, Mutex::default);
         Ok(Source {
             maps: PlaneMaps::new(allocation),
             memory,
@@ -60,6 +66,7 @@ impl Source {
             units: Units::new(windows)?,
             pending: list::filled(Mask::EMPTY, windows)?,
             collected: Collected::for_windows(windows)?,
+            doubts,
             blank: Vec::new(),
             stale: false,
             written_percent: 0,

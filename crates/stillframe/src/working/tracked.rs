@@ -1,10 +1,12 @@
 //! Tracked variables: memory of the application.
 
 use crate::error::Result;
+use crate::list;
 use crate::store::Store;
 use crate::working::dirty::{Dirty, Known};
 use crate::working::layout::Placed;
 use crate::working::source::Source;
+use stillframe_kernel::Failure;
 use stillframe_segment::{PAGE_BYTES, WINDOW_BYTES};
 
 /// Addresses a tracked variable keeps knowledge about.
@@ -47,16 +49,20 @@ impl Tracked {
 
     /// Takes out the source that makes way for a new one: that of the same address with too little room, or the one unused for
     /// longest.
-    pub(crate) fn make_way(&mut self, given: &Given) -> Option<Source> {
+    ///
+    /// # Errors
+    /// There is no memory for a new one.
+    pub(crate) fn make_way(&mut self, given: &Given) -> Result<Option<Source>, Failure> {
+        list::make_room(&mut self.sources, 1)?;
         let same = self.sources.iter().position(|source| source.is_of(given.address, given.section));
         let oldest = (0..self.sources.len()).min_by_key(|index| self.sources[*index].used);
-        let victim = same.or(oldest.filter(|_| self.sources.len() >= SOURCES_MAX))?;
+        let Some(victim) = same.or(oldest.filter(|_| self.sources.len() >= SOURCES_MAX)) else { return Ok(None) };
         self.current = match self.current {
             Some(current) if current == victim => None,
             Some(current) if current > victim => Some(current - 1),
             other => other,
         };
-        Some(self.sources.remove(victim))
+        Ok(Some(self.sources.remove(victim)))
     }
 
     /// Makes the source of what is given the one that is published: `new` if none was known.

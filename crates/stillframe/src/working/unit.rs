@@ -60,7 +60,8 @@ const PERIOD_MAX: u16 = 64;
 /// Windows that are compared together take turns with others, so that no publish pays for all.
 const GROUP: usize = 8;
 
-/// Share of the pages found written from which on a window is copied whole, in percent. One thread compares, and several copy.
+/// Share of the pages found written from which on a window is copied whole, in percent: to look at a page that is copied
+/// all the same is in vain.
 const WHOLE_PERCENT: usize = 33;
 
 /// What is known of the pages of one window.

@@ -117,6 +117,14 @@ impl Collected {
     }
 }
 
+/// Pages of a window that may have been written.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Doubt {
+    pub(crate) pages: Mask,
+    /// Those of them that differ from the newest version.
+    pub(crate) differing: Mask,
+}
+
 /// Address and length of pages in bytes.
 pub(crate) fn span(range: &Memory, pages: Range<usize>) -> (usize, usize) {
     (range.address + pages.start * PAGE_BYTES, pages.len() * PAGE_BYTES)
