@@ -8,12 +8,13 @@ PYTHON := target/venv/bin/python
 # still-export is among them where its libraries are.
 BUILD := cargo build --release $$(scripts/setup.sh export-features) && \
 	ln -sf libstillframe.so $${CARGO_TARGET_DIR:-target}/release/libstillframe.so.0
-# Beside what was built without the feature: what it depends on is the same.
-POINTS := cargo test --features stillframe/points,still/points
+# All of target/debug, with the named points at which tests kill: another choice of features is built anew.
+FEATURES := --features stillframe/points,still/points,stillframe-node/points,stillframe-nodes-rank/points $$(scripts/setup.sh export-features)
+TESTS := cargo test $(FEATURES)
 LOOM := RUSTFLAGS="--cfg loom" CARGO_TARGET_DIR=target/loom
 
 .PHONY: fabric help build install uninstall install-test wheel demo demo-objects demo-nodes test check suites rust c header cxx fortran mpi nodes nodes-kills pairs tcasm
-.PHONY: crash planted arenas miri sanitize checkpoint model python formats kernels readme quick rivals bench objects-bench abacus-bench drepl-bench etcd-bench link-bench nodes-bench pages-faults pages-bench roster-bench tcasm-bench analysis-bench checkpoint-bench languages soak clean
+.PHONY: crash simulators planted arenas miri sanitize checkpoint model python formats kernels readme quick rivals bench objects-bench abacus-bench drepl-bench etcd-bench link-bench nodes-bench pages-faults pages-bench roster-bench tcasm-bench analysis-bench checkpoint-bench languages soak clean
 
 help: ## list these commands
 	@grep -E '^[a-z-]+:.*## ' Makefile | sed 's/:.*## /\t/' | expand -t 14
@@ -68,7 +69,7 @@ check: ## formatter, linter, and links in the documentation
 suites: ## rust, c and tcasm at once, for which everything is built once
 	scripts/setup.sh export c tcasm etcd fabric
 	cargo test -p stillframe-header
-	cargo test $$(scripts/setup.sh export-features)
+	$(TESTS)
 
 rust: ## unit, property, documentation and command-line tests
 	scripts/setup.sh export etcd fabric
@@ -109,7 +110,7 @@ fabric: ## versions over libfabric, also by shared memory between two ends in on
 # In target/debug, as all that is built with named points.
 nodes-kills: ## ranks, runtimes and etcd over nodes, killed at every named point and at random: ARGS="--kills 1000" takes 20 minutes to an hour
 	scripts/setup.sh nodes
-	cargo build --features stillframe-node/points,still/points,stillframe-nodes-rank/points
+	cargo build --bins --tests $(FEATURES)
 	python3 tests/nodes/kills.py $(ARGS)
 
 nodes: ## objects over nodes made of this machine: killed, cut off, parted, with delay and loss
@@ -129,10 +130,15 @@ tcasm: ## programs written for TCASM's interface, in C, in Fortran and under MPI
 	cargo test -p stillframe-tcasm
 
 crash: ## producers, observers and ranks killed at every named point
-	scripts/setup.sh
-	$(POINTS) --test kill --test groups --test compact --test interrupted --test syncs
-	cargo test -p stillframe --features points --lib arena
-	STILLFRAME_TEST_RUNS=10000 $(POINTS) -p stillframe -p still --test simulator
+	scripts/setup.sh export
+	$(TESTS) --test kill --test groups --test compact --test interrupted --test syncs
+	$(TESTS) --lib arena
+	$(MAKE) simulators
+
+simulators: ## producers, observers and stores that stop at any instant, for longer than in suites
+	scripts/setup.sh export
+	STILLFRAME_TEST_RUNS=10000 $(TESTS) --test simulator
+	STILLFRAME_TEST_RUNS=100000 $(TESTS) --test simulator whatever_is_lost
 
 miri: ## the crates without unsafe code in Miri, where the nightly toolchain has it (rustup component add miri --toolchain nightly)
 	cargo +nightly miri test -p stillframe-protocol -p stillframe-segment --lib
@@ -142,18 +148,17 @@ sanitize: ## the crates with unsafe code, and the simulator, with the address sa
 	RUSTC_BOOTSTRAP=1 RUSTFLAGS=-Zsanitizer=address CARGO_TARGET_DIR=target/sanitize cargo test --target $$(rustc -vV | sed -n 's/host: //p') \
 		-p stillframe-kernel -p stillframe --features stillframe/points --lib --test simulator --test histories --test freed
 
-# With the features of `crash`, so that nothing is built for it.
 arenas: ## the suites of regions and checkpoints once more, with all regions in arenas
-	scripts/setup.sh
-	STILLFRAME_TEST_PLACE=arena $(POINTS) -p stillframe -p stillframe-checkpoint -p still --test accepted --test aside --test company \
+	scripts/setup.sh export
+	STILLFRAME_TEST_PLACE=arena $(TESTS) --test accepted --test aside --test company \
 		--test edges --test freed --test compact --test global --test group_end --test groups --test histories --test kill \
 		--test numbers --test own --test parts --test pinned --test recovery --test resize --test restart --test restore --test rules \
 		--test staging --test stepping --test trackers --test waiting
 
 checkpoint: ## still checkpoint as a whole, killed at every named point, and the store on disks that stop at any instant
-	scripts/setup.sh
-	$(POINTS) --test checkpoint
-	STILLFRAME_TEST_RUNS=100000 $(POINTS) -p stillframe -p stillframe-checkpoint -p still --test simulator whatever_is_lost
+	scripts/setup.sh export
+	$(TESTS) --test checkpoint
+	STILLFRAME_TEST_RUNS=100000 $(TESTS) --test simulator whatever_is_lost
 
 model: ## the publish, lease and retire protocol under a model checker
 	scripts/setup.sh

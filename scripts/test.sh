@@ -7,7 +7,7 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 lanes=(
     # In target/debug, but for the model.
-    "check suites crash arenas checkpoint nodes-kills model"
+    "check suites simulators arenas nodes-kills model"
     # In target/release, with the library and the commands that the first of them builds.
     "cxx fortran mpi nodes pairs formats readme quick"
     # The Python package, which is built with other features.
