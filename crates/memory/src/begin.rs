@@ -23,13 +23,16 @@ extern "C" fn begin(_: c_int, _: *const *const c_char, environment: *const *cons
     // SAFETY: as above.
     let preloaded = unsafe { setting::variable(environment, c"LD_PRELOAD") }.map(CStr::to_bytes).unwrap_or_default();
     // valgrind preloads libraries of this name, and then looks at the C library's allocator.
-    next::find_allocator(preloaded.windows(9).any(|part| part == b"vgpreload"));
+    let is_watched = preloaded.windows(9).any(|part| part == b"vgpreload");
+    next::find_allocator(is_watched);
     next::find_all();
     // What the pool's pages are decides where ranges of addresses may begin. That there is none is said when one is asked for.
     drop(pool::open());
     report::begin();
-    // SAFETY: as said above.
-    unsafe { segments::move_all() };
+    if !is_watched {
+        // SAFETY: as said above.
+        unsafe { segments::move_all() };
+    }
 }
 
 extern "C" fn end() {

@@ -14,18 +14,30 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 /// `MAP_FAILED`.
 const FAILED: usize = usize::MAX;
 
-/// The last mappings that were filled, by their begins: what they grow by is filled, too.
-static FILLED: [AtomicUsize; 64] = [const { AtomicUsize::new(0) }; 64];
+/// The last mappings that were filled: what is put into them, and what they grow by, is to be as the rest of them.
+static FILLED: [[AtomicUsize; 2]; 64] = [const { [AtomicUsize::new(0), AtomicUsize::new(0)] }; 64];
 static FILLED_NEXT: AtomicUsize = AtomicUsize::new(0);
 
-fn remember(address: usize) {
-    let place = FILLED_NEXT.fetch_add(1, Ordering::Relaxed) % FILLED.len();
-    FILLED[place].store(address, Ordering::Relaxed);
+fn remember(address: usize, bytes: usize) {
+    let [begin, end] = &FILLED[FILLED_NEXT.fetch_add(1, Ordering::Relaxed) % FILLED.len()];
+    begin.store(address, Ordering::Relaxed);
+    end.store(address + bytes, Ordering::Relaxed);
 }
 
+/// Whether a mapping that begins there was filled; then it is no longer known.
 fn forget(address: usize) -> bool {
-    let one = |place: &AtomicUsize| place.compare_exchange(address, 0, Ordering::Relaxed, Ordering::Relaxed).is_ok();
+    let one = |[begin, _]: &[AtomicUsize; 2]| {
+        begin.compare_exchange(address, 0, Ordering::Relaxed, Ordering::Relaxed).is_ok()
+    };
     address != 0 && FILLED.iter().any(one)
+}
+
+/// Whether memory lies in a mapping that was filled. What is not known any more costs nothing but large pages.
+fn is_in_filled(address: usize, bytes: usize) -> bool {
+    FILLED.iter().any(|[begin, end]| {
+        let begin = begin.load(Ordering::Relaxed);
+        begin != 0 && begin <= address && address + bytes <= end.load(Ordering::Relaxed)
+    })
 }
 
 /// See mmap(2).
@@ -47,13 +59,20 @@ pub unsafe extern "C" fn mmap(
         return libc::MAP_FAILED;
     }
     let real = |bytes| next::mmap(address as usize, bytes, protection, flags, file, offset);
+    if fixed && flags & libc::MAP_ANONYMOUS != 0 && is_in_filled(address as usize, bytes) {
+        let at = real(bytes);
+        if at != FAILED {
+            plain::advise(at, bytes);
+        }
+        return at as *mut c_void;
+    }
     if !is_to_be_filled(bytes, protection, flags) || !count::is_large_with(bytes) {
         return real(bytes) as *mut c_void;
     }
     let at = if address.is_null() { at_window(bytes, real) } else { real(bytes) };
     if at != FAILED {
         fill(at, bytes);
-        remember(at);
+        remember(at, bytes);
     }
     at as *mut c_void
 }
@@ -152,7 +171,7 @@ pub unsafe extern "C" fn mremap(
     }
     let at = next::mremap(address as usize, bytes, new_bytes, flags, new_address);
     if at != FAILED && bytes > 0 && forget(address as usize) {
-        remember(at);
+        remember(at, new_bytes);
         if new_bytes >= bytes + WINDOW_BYTES {
             fill(at + bytes, new_bytes - bytes);
         }

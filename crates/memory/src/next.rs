@@ -111,6 +111,7 @@ pub fn find_allocator(is_watched: bool) {
         // SAFETY: the name ends with a zero.
         !unsafe { libc::dlsym(libc::RTLD_NEXT, name.as_ptr()) }.is_null()
     };
+    // Of jemalloc, tcmalloc, the sanitizers and oneTBB.
     let is_there = is_watched || [c"mallocx", c"tc_malloc", c"__asan_init", c"scalable_malloc"].into_iter().any(has);
     HAS_OTHER_ALLOCATOR.store(is_there, Ordering::Relaxed);
 }

@@ -1,7 +1,7 @@
 //! Ordinary memory, in large pages where the kernel has some, and there at once where that is not absurd.
 
 use crate::files::{Short, number};
-use crate::kernel::{Advice, WINDOW_BYTES, advise, quietly};
+use crate::kernel::{self, Advice, quietly};
 use std::ffi::CStr;
 
 /// Bytes that the machine, or the cgroup of this process, could still give.
@@ -33,15 +33,9 @@ fn group_bytes() -> Option<usize> {
 /// there is. Says whether it was filled.
 pub fn fill(address: usize, bytes: usize) -> bool {
     quietly(|| {
-        let first = address.next_multiple_of(WINDOW_BYTES);
-        let whole = (address + bytes).saturating_sub(first) / WINDOW_BYTES * WINDOW_BYTES;
-        if whole > 0 {
-            let _ = advise(first, whole, Advice::Large);
-        }
-        if bytes > available_bytes() / 2 {
-            return false;
-        }
-        advise(address, bytes, Advice::Populate).is_ok()
+        // All of it, though the edges are no whole windows: what is advised differently is no longer one mapping.
+        advise(address, bytes);
+        bytes <= available_bytes() / 2 && kernel::advise(address, bytes, Advice::Populate).is_ok()
     })
 }
 
@@ -49,7 +43,14 @@ pub fn fill(address: usize, bytes: usize) -> bool {
 pub fn gather(address: usize, bytes: usize) {
     quietly(|| {
         if fill(address, bytes) {
-            let _ = advise(address, bytes, Advice::Collapse);
+            let _ = kernel::advise(address, bytes, Advice::Collapse);
         }
+    });
+}
+
+/// Has memory be in large pages later, where it is not now.
+pub fn advise(address: usize, bytes: usize) {
+    quietly(|| {
+        let _ = kernel::advise(address, bytes, Advice::Large);
     });
 }

@@ -1,7 +1,7 @@
 //! What threads stand on.
 
 use crate::count::{self, STACKS};
-use crate::kernel::{Advice, PAGE_BYTES, advise, quietly};
+use crate::kernel::{PAGE_BYTES, quietly};
 use crate::plain;
 use std::ffi::{CStr, c_char};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -11,7 +11,7 @@ const STACK_BYTES: usize = 8 << 20;
 /// The same where the process is small.
 const STACK_BYTES_SMALL: usize = 1 << 20;
 /// The most of all stacks, as a part of what the machine has left.
-const PART: usize = 16;
+const PART: usize = 64;
 /// What is left alone at the lower end.
 const MARGIN_BYTES: usize = 256 << 10;
 
@@ -76,7 +76,7 @@ pub fn fill_own() -> usize {
         return 0;
     }
     if STACKS.get() + (end - begin) > plain::available_bytes() / PART {
-        let _ = quietly(|| advise(begin, end - begin, Advice::Large));
+        plain::advise(begin, end - begin);
         return 0;
     }
     if !plain::fill(begin, end - begin) {
