@@ -16,10 +16,8 @@ static END: extern "C" fn() = end;
 extern "C" fn begin(_: c_int, _: *const *const c_char, environment: *const *const c_char) {
     fork::install();
     // SAFETY: the linker gives the process's environment, and nobody has changed it yet.
-    unsafe {
-        setting::read(environment);
-        stacks::remember_main(environment);
-    }
+    unsafe { setting::read(environment) };
+    stacks::remember_main();
     // SAFETY: as above.
     let preloaded = unsafe { setting::variable(environment, c"LD_PRELOAD") }.map(CStr::to_bytes).unwrap_or_default();
     // valgrind preloads libraries of this name, and then looks at the C library's allocator.

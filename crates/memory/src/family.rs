@@ -28,7 +28,7 @@ pub extern "C" fn calloc(count: size_t, bytes: size_t) -> *mut c_void {
         return next::calloc(count, bytes);
     }
     // What overflows is more than there can be.
-    heap::allocate(count.checked_mul(bytes).unwrap_or(usize::MAX), true)
+    heap::allocate(count.saturating_mul(bytes), true)
 }
 
 /// See malloc(3).

@@ -37,6 +37,6 @@ impl Short {
 /// The first number in a text.
 pub fn number(text: &[u8]) -> Option<usize> {
     let begin = text.iter().position(u8::is_ascii_digit)?;
-    let digits = text[begin..].iter().take_while(|byte| byte.is_ascii_digit());
-    digits.fold(Some(0usize), |sum, digit| sum?.checked_mul(10)?.checked_add(usize::from(digit - b'0')))
+    let mut digits = text[begin..].iter().take_while(|byte| byte.is_ascii_digit());
+    digits.try_fold(0usize, |sum, digit| sum.checked_mul(10)?.checked_add(usize::from(digit - b'0')))
 }

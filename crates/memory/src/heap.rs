@@ -108,7 +108,18 @@ fn grow(bytes: usize, seen: usize) -> bool {
     let _ = IS_NOTING.try_with(|noting| noting.set(true));
     // SAFETY: the range is this library's, has no memory yet, and is never given back.
     let is_given = unsafe {
-        mi_manage_memory(piece.address as _, piece.bytes(), false, false, true, -1, false, commit, null_mut(), null_mut())
+        mi_manage_memory(
+            piece.address as _,
+            piece.bytes(),
+            false,
+            false,
+            true,
+            -1,
+            false,
+            commit,
+            null_mut(),
+            null_mut(),
+        )
     };
     let _ = IS_NOTING.try_with(|noting| noting.set(false));
     RESERVED.store(had + piece.bytes(), Ordering::Relaxed);
@@ -156,9 +167,8 @@ pub fn allocate(bytes: usize, is_zero: bool) -> *mut c_void {
     if bytes < COLOURED_BYTES && RESERVED.load(Ordering::Relaxed) > 0 {
         let bytes = bytes.max(BYTES_LEAST);
         // SAFETY: takes a size.
-        let block = unsafe {
-            if is_zero { libmimalloc_sys::mi_zalloc(bytes) } else { libmimalloc_sys::mi_malloc(bytes) }
-        };
+        let block =
+            unsafe { if is_zero { libmimalloc_sys::mi_zalloc(bytes) } else { libmimalloc_sys::mi_malloc(bytes) } };
         if !block.is_null() {
             return block;
         }
@@ -280,7 +290,8 @@ pub unsafe fn reallocate(block: *mut c_void, of: Piece, bytes: usize) -> *mut c_
         return block;
     }
     // A large block that grows once will grow again.
-    let more = if bytes > had && bytes >= COLOURED_BYTES && bytes < BLOCK_BYTES / 2 { bytes / 8 } else { 0 };
+    let may_grow = bytes > had && (COLOURED_BYTES..BLOCK_BYTES / 2).contains(&bytes);
+    let more = if may_grow { bytes / 8 } else { 0 };
     let new = allocate(bytes.saturating_add(more), false);
     if new.is_null() {
         return new;

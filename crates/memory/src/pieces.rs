@@ -42,8 +42,7 @@ const SLOTS: usize = 512;
 const COUNT_BITS: u32 = 31;
 const FIRST_BITS: u32 = 31;
 
-static SLOTS_OF_ALL: [Slot; SLOTS] =
-    [const { Slot { place: AtomicU64::new(0), states: AtomicUsize::new(0) } }; SLOTS];
+static SLOTS_OF_ALL: [Slot; SLOTS] = [const { Slot { place: AtomicU64::new(0), states: AtomicUsize::new(0) } }; SLOTS];
 /// As many slots as were ever used.
 static USED: AtomicUsize = AtomicUsize::new(0);
 static CHANGE: Lock = Lock::new();

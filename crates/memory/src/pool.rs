@@ -4,9 +4,7 @@
 //! and what the mapping has is free when it is gone. A private mapping takes its reservation when it is made, so a pool that has too
 //! few pages says so then, and not by a signal later. The run is filled elsewhere and moved to its place only when it is whole.
 
-use crate::kernel::{
-    Advice, Descriptor, Errno, READ_WRITE, WINDOW_BYTES, advise, map_file, move_over, quietly, unmap,
-};
+use crate::kernel::{Advice, Descriptor, Errno, READ_WRITE, WINDOW_BYTES, advise, map_file, move_over, quietly, unmap};
 use crate::say::say;
 use crate::setting;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -48,7 +46,7 @@ pub fn open() -> Result<Open, Refusal> {
         (libc::fstatfs(file.0, &mut told), told)
     };
     let page_bytes = told.f_bsize as usize;
-    if result != 0 || told.f_type as i64 != HUGETLBFS || !page_bytes.is_multiple_of(WINDOW_BYTES) || page_bytes == 0 {
+    if result != 0 || told.f_type != HUGETLBFS || !page_bytes.is_multiple_of(WINDOW_BYTES) || page_bytes == 0 {
         return Err(Refusal::Gone);
     }
     // One without a bound says nothing of itself; then what can be had shows when it is asked for.
@@ -128,10 +126,14 @@ pub fn complain(refusal: Refusal) {
     quietly(|| match refusal {
         Refusal::None => {}
         Refusal::Call("mremap", errno) => {
-            say(format_args!("the kernel does not move large pages of {path} (errno {errno}; Linux 5.16 does): process {pid} goes on in small pages"));
+            say(format_args!(
+                "the kernel does not move large pages of {path} (errno {errno}; Linux 5.16 does): process {pid} goes on in small pages"
+            ));
         }
         Refusal::Call(call, errno) => {
-            say(format_args!("{call} of the pool {path} failed (errno {errno}): process {pid} goes on in small pages; `still pages` shows the pools and whose they are"));
+            say(format_args!(
+                "{call} of the pool {path} failed (errno {errno}): process {pid} goes on in small pages; `still pages` shows the pools and whose they are"
+            ));
         }
         Refusal::Gone => say(format_args!(
             "the pool {path} is not there any more: process {pid} goes on in small pages; `still pages` shows those that there are"

@@ -50,7 +50,9 @@ pub fn begin() {
     };
     const CLOSE_ON_EXEC: usize = 8;
     // SAFETY: the call reads as many bytes as the attributes say that they have.
-    let opened = unsafe { libc::syscall(libc::SYS_perf_event_open, &attributes, 0usize, usize::MAX, usize::MAX, CLOSE_ON_EXEC) } as c_int;
+    let opened =
+        unsafe { libc::syscall(libc::SYS_perf_event_open, &attributes, 0usize, usize::MAX, usize::MAX, CLOSE_ON_EXEC) }
+            as c_int;
     if opened < 0 {
         COUNTER.store(-kernel::errno(), Ordering::Relaxed);
         return;
@@ -89,7 +91,11 @@ pub fn end() {
         libc::getrusage(libc::RUSAGE_SELF, &mut usage);
         usage
     };
-    say(format_args!("{who}: {} page faults, {} of them read from a disk", usage.ru_minflt + usage.ru_majflt, usage.ru_majflt));
+    say(format_args!(
+        "{who}: {} page faults, {} of them read from a disk",
+        usage.ru_minflt + usage.ru_majflt,
+        usage.ru_majflt
+    ));
     match misses() {
         Ok(misses) => say(format_args!("{who}: {misses} loads missed the TLB")),
         Err(libc::ENOENT | libc::EOPNOTSUPP | libc::ENODEV | libc::ENOSYS) => {

@@ -3,6 +3,7 @@
 use crate::count::{self, STACKS};
 use crate::kernel::{PAGE_BYTES, quietly};
 use crate::plain;
+use libc::c_void;
 use std::ffi::{CStr, c_char};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
@@ -15,55 +16,63 @@ const PART: usize = 64;
 /// What is left alone at the lower end.
 const MARGIN_BYTES: usize = 256 << 10;
 
-/// Where the first thread stood when the library began, and how far its stack may reach.
-static MAIN: [AtomicUsize; 2] = [AtomicUsize::new(0), AtomicUsize::new(0)];
+/// The first thread's stack: how far it may reach, where the thread stood when the library began, and its end.
+static MAIN: [AtomicUsize; 3] = [const { AtomicUsize::new(0) }; 3];
 
 fn here() -> usize {
     let local = 0u8;
     std::hint::black_box(&local) as *const u8 as usize
 }
 
-/// Remembers where the first thread stands, which is the one that calls this.
-///
-/// # Safety
-/// The environment is the process's own, as the kernel laid it above the stack.
-pub unsafe fn remember_main(environment: *const *const c_char) {
-    let mut top = here();
-    // SAFETY: the list ends with null, and each text with a zero.
-    unsafe {
-        let mut at = environment;
-        while !at.is_null() && !(*at).is_null() {
-            top = top.max(*at as usize + CStr::from_ptr(*at).count_bytes());
-            at = at.add(1);
+/// Remembers the first thread's stack, which is the one that calls this.
+pub fn remember_main() {
+    // The program's name is the last thing that the kernel lays above the stack, but for a word.
+    // SAFETY: takes a number; the name ends with a zero.
+    let end = unsafe {
+        match libc::getauxval(libc::AT_EXECFN) as *const c_char {
+            name if name.is_null() => return,
+            name => name as usize + CStr::from_ptr(name).count_bytes() + 1 + size_of::<usize>(),
         }
-    }
+    };
     // SAFETY: plain data, which the call fills.
     let limit = unsafe {
         let mut limit: libc::rlimit = std::mem::zeroed();
         libc::getrlimit(libc::RLIMIT_STACK, &mut limit);
         limit.rlim_cur as usize
     };
-    let lowest = top.saturating_sub(limit.min(STACK_BYTES)) + MARGIN_BYTES;
-    MAIN[1].store(lowest, Ordering::Relaxed);
-    MAIN[0].store(here(), Ordering::Release);
+    let end = end.next_multiple_of(PAGE_BYTES);
+    let lowest = (end.saturating_sub(limit.min(STACK_BYTES)) + MARGIN_BYTES).next_multiple_of(PAGE_BYTES);
+    MAIN[0].store(lowest, Ordering::Relaxed);
+    MAIN[1].store(here() / PAGE_BYTES * PAGE_BYTES, Ordering::Relaxed);
+    MAIN[2].store(end, Ordering::Release);
 }
 
 /// Fills the first thread's stack as far as it may grow, up to a bound, once.
 pub fn fill_main_once() {
     static IS_DONE: AtomicBool = AtomicBool::new(false);
-    let highest = MAIN[0].load(Ordering::Acquire) / PAGE_BYTES * PAGE_BYTES;
-    let lowest = MAIN[1].load(Ordering::Relaxed).next_multiple_of(PAGE_BYTES);
-    if highest <= lowest || !count::is_large() || IS_DONE.swap(true, Ordering::Relaxed) {
+    let end = MAIN[2].load(Ordering::Acquire);
+    let (lowest, highest) = (MAIN[0].load(Ordering::Relaxed), MAIN[1].load(Ordering::Relaxed));
+    if end == 0 || highest <= lowest || !count::is_large() || IS_DONE.swap(true, Ordering::Relaxed) {
         return;
     }
     quietly(|| {
+        // What lies deeper than what is filled would be another mapping, and the C library would take that for the end of the stack.
+        if is_mapped(lowest - PAGE_BYTES) {
+            return;
+        }
         // The kernel lets the stack grow to where somebody touches it, within its limit.
         // SAFETY: within the limit that the stack had when the program began; the kernel keeps other mappings from there.
         std::hint::black_box(unsafe { std::ptr::read_volatile(lowest as *const u8) });
-        if plain::fill(lowest, highest - lowest) {
+        if plain::fill(lowest, end - lowest) {
             STACKS.add(highest - lowest);
         }
     });
+}
+
+fn is_mapped(address: usize) -> bool {
+    let mut state = 0;
+    // SAFETY: the call writes one byte for one page.
+    unsafe { libc::mincore(address as *mut c_void, PAGE_BYTES, &mut state) == 0 }
 }
 
 /// Fills the stack of the thread that calls this. Gives how many bytes that were.

@@ -90,7 +90,11 @@ pub unsafe extern "C" fn _Fork() -> pid_t {
     forked(|| {
         fork::before();
         let child = next::_Fork();
-        if child == 0 { fork::in_child() } else { fork::in_parent() }
+        if child == 0 {
+            fork::in_child()
+        } else {
+            fork::in_parent()
+        }
         child
     })
 }

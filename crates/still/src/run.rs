@@ -63,7 +63,8 @@ const POOL: &str = "default";
 
 pub fn run(context: &mut Context, args: &Args) -> Verdict {
     if !args.tcasm && args.pages.is_none() {
-        let text = "say how the program is to be run: `still run --pages -- PROGRAM`, or `still run --tcasm -- PROGRAM`";
+        let text =
+            "say how the program is to be run: `still run --pages -- PROGRAM`, or `still run --tcasm -- PROGRAM`";
         return Err(Failure::Misuse(text.into()));
     }
     let Some((program, rest)) = args.command.split_first() else {
@@ -100,7 +101,11 @@ fn pool(name: &str) -> Result<Pool, Failure> {
     match pool.file() {
         Ok(_) => Ok(pool),
         Err(stillframe_pages::Error::NotPermitted { .. }) => {
-            let owner = pool.mount.path.metadata().map_or_else(|_| "another user".into(), |meta| format!("user {}", meta.uid()));
+            let owner = pool
+                .mount
+                .path
+                .metadata()
+                .map_or_else(|_| "another user".into(), |meta| format!("user {}", meta.uid()));
             let text = "and is not open to this one: a pool for several users is made by `still pages reserve --group` or `--all`";
             Err(Failure::Problem(format!("pool '{name}' belongs to {owner} {text}")))
         }

@@ -102,16 +102,6 @@ static void heap(void) {
     CHECK(page_kib(small) == 2048 || page_kib(small) == 4);
 }
 
-static void small(void) {
-    char *blocks[100];
-    for (int i = 0; i < 100; i++)
-        memset(blocks[i] = block(10000), i, 10000);
-    for (int i = 0; i < 100; i++)
-        CHECK(blocks[i][9999] == i);
-    CHECK(page_kib(blocks[0]) == 4);
-    pause();
-}
-
 static void odd(void) {
     void *one = malloc(0), *two = malloc(0);
     CHECK(one && two && one != two);
@@ -436,7 +426,14 @@ static void stack(void) {
     deep(90);
     CHECK(faults() - before < 40);
     pthread_t thread;
-    CHECK(pthread_create(&thread, NULL, stands, NULL) == 0 && pthread_join(thread, NULL) == 0);
+    pthread_attr_t attributes;
+    void *lowest;
+    size_t bytes;
+    CHECK(pthread_getattr_np(pthread_self(), &attributes) == 0);
+    CHECK(pthread_attr_getstack(&attributes, &lowest, &bytes) == 0 && bytes > 7 * MIB);
+    pthread_attr_destroy(&attributes);
+    CHECK(pthread_attr_init(&attributes) == 0 && pthread_attr_setstacksize(&attributes, 8 * MIB) == 0);
+    CHECK(pthread_create(&thread, &attributes, stands, NULL) == 0 && pthread_join(thread, NULL) == 0);
 }
 
 // Takes MiB in blocks of 1 MiB, and keeps and checks them all.
@@ -476,7 +473,7 @@ int main(int count, char **arguments) {
     struct {
         const char *name;
         void (*play)(void);
-    } all[] = {{"heap", heap},       {"small", small},     {"odd", odd},     {"cut", cut},
+    } all[] = {{"heap", heap},       {"odd", odd},     {"cut", cut},
                {"maps", maps},       {"limits", limits},   {"locked", locked}, {"threads", threads},
                {"forks", forks},     {"busy_forks", busy_forks}, {"loaded", loaded}, {"stack", stack},
                {"aborts", aborts}};
