@@ -36,7 +36,7 @@ fn forget(address: usize) -> bool {
 fn is_in_filled(address: usize, bytes: usize) -> bool {
     FILLED.iter().any(|[begin, end]| {
         let begin = begin.load(Ordering::Relaxed);
-        begin != 0 && begin <= address && address + bytes <= end.load(Ordering::Relaxed)
+        begin != 0 && begin <= address && address.saturating_add(bytes) <= end.load(Ordering::Relaxed)
     })
 }
 

@@ -11,6 +11,7 @@ use crate::heap;
 use crate::kernel::{self, Descriptor, Errno, PAGE_BYTES, READ_WRITE, map, read_own, unmap};
 use crate::lock::Lock;
 use crate::pieces::{self, Window};
+use crate::report;
 use crate::say::say;
 use crate::windows;
 use libc::c_int;
@@ -99,8 +100,9 @@ pub extern "C" fn in_child() {
         let mut before = blocked(None);
         if copy_all().is_err() {
             // SAFETY: ends the process, of which the parent learns.
-            unsafe { libc::_exit(LOST) };
+            unsafe { libc::syscall(libc::SYS_exit_group, LOST) };
         }
+        report::begin_process();
         blocked(Some(&mut before));
         if let Some(writer) = writer {
             kernel::write(writer.0, &[1]);

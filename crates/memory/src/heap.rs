@@ -31,6 +31,7 @@ unsafe extern "C" {
     fn mi_malloc_aligned_at(bytes: size_t, align: size_t, offset: size_t) -> *mut c_void;
     fn mi_zalloc_aligned_at(bytes: size_t, align: size_t, offset: size_t) -> *mut c_void;
     fn mi_usable_size(block: *const c_void) -> size_t;
+    fn mi_thread_init();
     fn mi_option_set(option: c_int, value: c_long);
 }
 
@@ -101,7 +102,9 @@ fn grow(bytes: usize, seen: usize) -> bool {
         }
     }
     let needed = bytes.saturating_add(2 * ARENA_BYTES).next_multiple_of(ARENA_BYTES);
-    let usual = if is_bounded() { ARENA_BYTES_BOUNDED } else { ARENA_BYTES_FIRST };
+    // The allocator's own notes at the begin are no page of the pool, and a page of 1 GiB wants room behind them.
+    let room = if page_align() > WINDOW_BYTES { 4 * page_align() } else { 0 };
+    let usual = if is_bounded() { ARENA_BYTES_BOUNDED } else { ARENA_BYTES_FIRST.max(room) };
     let wanted = usual.max(had).min(ARENA_BYTES_MOST).max(needed) / ARENA_BYTES * ARENA_BYTES;
     let reserve = |bytes| pieces::reserve(Purpose::Heap, bytes, page_align());
     let Ok(piece) = reserve(wanted).or_else(|_| reserve(needed)) else { return false };
@@ -137,6 +140,13 @@ fn is_bounded() -> bool {
         let mut limit: libc::rlimit = std::mem::zeroed();
         libc::getrlimit(libc::RLIMIT_AS, &mut limit) == 0 && limit.rlim_cur != libc::RLIM_INFINITY
     }
+}
+
+/// Has the allocator prepare for the thread that calls this, which no fork may cut in two: its own locks are not known to a child.
+pub fn begin_thread() {
+    let _held = GROWTH.hold();
+    // SAFETY: takes nothing.
+    unsafe { mi_thread_init() };
 }
 
 /// Asks the allocator, which is given more addresses where it has too few.

@@ -138,6 +138,26 @@ pub fn write(descriptor: c_int, bytes: &[u8]) {
     let _ = unsafe { call(libc::SYS_write, [descriptor as usize, bytes.as_ptr() as usize, bytes.len(), 0, 0, 0]) };
 }
 
+/// A descriptor for the faults of this process.
+pub fn userfaultfd(flags: c_int) -> Result<Descriptor, Errno> {
+    // SAFETY: the call makes a descriptor.
+    let opened = unsafe { call(libc::SYS_userfaultfd, [(flags | libc::O_CLOEXEC) as usize, 0, 0, 0, 0, 0]) };
+    opened.map(|descriptor| Descriptor(descriptor as c_int))
+}
+
+/// Makes a call on a descriptor, which reads and writes words.
+///
+/// # Safety
+/// The call has as many words.
+pub unsafe fn ioctl<const WORDS: usize>(
+    file: &Descriptor,
+    number: usize,
+    words: &mut [u64; WORDS],
+) -> Result<(), Errno> {
+    // SAFETY: as said.
+    unsafe { call(libc::SYS_ioctl, [file.0 as usize, number, words.as_mut_ptr() as usize, 0, 0, 0]) }.map(drop)
+}
+
 /// A descriptor that is closed in the end.
 #[derive(Debug)]
 pub struct Descriptor(pub c_int);

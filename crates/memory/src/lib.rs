@@ -14,13 +14,15 @@
 //! | `stacks` | what threads stand on |
 //! | `pool` | pages of the pool, at addresses of our own |
 //! | `pieces` | ranges of addresses, and what each window of them is |
+//! | `guard` | memory that nobody writes for a while |
 //! | `windows` | filling windows, and making ordinary memory of them |
 //! | `heap` | the allocator |
+//! | `report` | what is said at the end of a process |
 //! | `fork` | what a forked child gets |
 //! | `segments` | what the program was loaded with |
 //! | `next` | the functions that this library stands before |
 //! | `family`, `calls`, `threads` | the functions of the C library that are stood in for |
-//! | `report`, `begin` | the end of the process, and its begin |
+//! | `begin` | the begin of the process, and its end |
 //!
 //! Each uses only those above it.
 //!
@@ -38,6 +40,7 @@ mod count;
 mod family;
 mod files;
 mod fork;
+mod guard;
 mod heap;
 mod kernel;
 mod lock;

@@ -36,8 +36,17 @@ const INHERIT: u64 = 1 << 1;
 const EXCLUDE_KERNEL: u64 = 1 << 5;
 const EXCLUDE_HYPERVISOR: u64 = 1 << 6;
 
+/// The process that is counted, whose memory a child made by `vfork` has, too, and does not report; 0 when it has reported.
+static COUNTED: AtomicI32 = AtomicI32::new(0);
+
+/// Begins to count for this process, of which a fork may be the begin.
+pub fn begin_process() {
+    COUNTED.store(kernel::own_pid(), Ordering::Relaxed);
+}
+
 /// Begins to count what only the processor can.
 pub fn begin() {
+    begin_process();
     if setting::reporter().is_none() {
         return;
     }
@@ -68,7 +77,11 @@ pub fn begin() {
 /// Says it.
 pub fn end() {
     let Some(reporter) = setting::reporter() else { return };
-    let pid = kernel::own_pid() as u32;
+    let pid = kernel::own_pid();
+    if COUNTED.compare_exchange(pid, 0, Ordering::Relaxed, Ordering::Relaxed).is_err() {
+        return;
+    }
+    let pid = pid as u32;
     let most = count::POOL_MOST.load(Ordering::Relaxed);
     if pid != reporter && most == 0 && count::REFUSED.get() == 0 {
         return;

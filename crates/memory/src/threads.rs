@@ -1,9 +1,10 @@
-//! The functions that begin threads and processes.
+//! The functions that begin threads and processes, and end these.
 
 use crate::count::STACKS;
 use crate::fork;
 use crate::heap;
 use crate::next::{self, Routine};
+use crate::report;
 use crate::stacks;
 use libc::{c_int, c_void, pid_t};
 
@@ -51,6 +52,7 @@ fn take(start: *mut Start) -> Start {
 
 /// The begin of every thread. It may end by an unwinding of the C library's (pthread_exit(3)), and holds nothing by then.
 extern "C-unwind" fn begin(start: *mut c_void) -> *mut c_void {
+    heap::begin_thread();
     let Start { routine, argument } = take(start.cast());
     let filled = stacks::fill_own();
     let result = routine(argument);
@@ -79,6 +81,22 @@ fn forked(call: impl FnOnce() -> pid_t) -> pid_t {
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn fork() -> pid_t {
     forked(next::fork)
+}
+
+/// See _exit(2).
+#[unsafe(no_mangle)]
+pub extern "C" fn _exit(status: c_int) -> ! {
+    report::end();
+    loop {
+        // SAFETY: ends the process.
+        unsafe { libc::syscall(libc::SYS_exit_group, status) };
+    }
+}
+
+/// See _exit(2).
+#[unsafe(no_mangle)]
+pub extern "C" fn _Exit(status: c_int) -> ! {
+    _exit(status)
 }
 
 /// See fork(2): this one runs no handlers, so what they do is done here.

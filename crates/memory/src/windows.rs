@@ -1,6 +1,7 @@
 //! Filling windows, and making ordinary memory of them.
 
 use crate::count;
+use crate::guard::Guard;
 use crate::kernel::{Advice, Errno, READ_WRITE, WINDOW_BYTES, advise, map, move_over, protect, quietly, unmap};
 use crate::lock::Lock;
 use crate::pieces::{self, Piece, Purpose, Window};
@@ -184,7 +185,9 @@ pub fn soften(address: usize, bytes: usize) -> Result<(), Errno> {
     }
     let _held = CHANGE.hold();
     let page_bytes = pool::page_bytes();
-    let range = address / page_bytes * page_bytes..address.saturating_add(bytes).next_multiple_of(page_bytes);
+    // Nothing lies at the end of all addresses.
+    let end = address.saturating_add(bytes).min(usize::MAX / 2);
+    let range = address / page_bytes * page_bytes..end.next_multiple_of(page_bytes);
     for piece in pieces::all() {
         let among = piece.touched(&range);
         let copy = |from: usize, to: usize, bytes: usize| {
@@ -192,7 +195,11 @@ pub fn soften(address: usize, bytes: usize) -> Result<(), Errno> {
             unsafe { std::ptr::copy_nonoverlapping(from as *const u8, to as *mut u8, bytes) };
             Ok(())
         };
-        each_pool(&piece, among, |run| replace(&piece, run, copy))?;
+        each_pool(&piece, among, |run| {
+            // Other threads may write there; where they cannot be made to wait what they write meanwhile is lost.
+            let _guard = Guard::new(piece.address_of(run.start), run.len() * WINDOW_BYTES);
+            replace(&piece, run, copy)
+        })?;
     }
     Ok(())
 }

@@ -207,6 +207,36 @@ static void cut(void) {
     free(page);
 }
 
+#define WINDOWS 20
+static char *counted;
+static long counts[WINDOWS];
+static void *counts_on(void *unused) {
+    volatile char *is_over = counted + WINDOWS * 2 * MIB;
+    while (!*is_over)
+        for (int i = 0; i < WINDOWS; i++) {
+            ++*(volatile long *)(counted + i * 2 * MIB);
+            counts[i]++;
+        }
+    return unused;
+}
+
+// Pages are cut while another thread writes beside them.
+static void busy_cut(void) {
+    CHECK(posix_memalign((void **)&counted, 2 * MIB, (WINDOWS + 1) * 2 * MIB) == 0);
+    memset(counted, 0, (WINDOWS + 1) * 2 * MIB);
+    pthread_t thread;
+    CHECK(pthread_create(&thread, NULL, counts_on, NULL) == 0);
+    for (int i = 0; i < WINDOWS; i++) {
+        char *page = counted + i * 2 * MIB + MIB;
+        CHECK(page_kib(page) == 2048);
+        CHECK(mprotect(page, 4096, PROT_READ) == 0 && page_kib(page) == 4);
+    }
+    counted[WINDOWS * 2 * MIB] = 1;
+    CHECK(pthread_join(thread, NULL) == 0);
+    for (int i = 0; i < WINDOWS; i++)
+        CHECK(counts[i] > 0 && *(long *)(counted + i * 2 * MIB) == counts[i]);
+}
+
 // What a program maps itself.
 static void maps(void) {
     size_t bytes = 16 * MIB;
@@ -473,7 +503,7 @@ int main(int count, char **arguments) {
     struct {
         const char *name;
         void (*play)(void);
-    } all[] = {{"heap", heap},       {"odd", odd},     {"cut", cut},
+    } all[] = {{"heap", heap},       {"odd", odd},     {"cut", cut}, {"busy_cut", busy_cut},
                {"maps", maps},       {"limits", limits},   {"locked", locked}, {"threads", threads},
                {"forks", forks},     {"busy_forks", busy_forks}, {"loaded", loaded}, {"stack", stack},
                {"aborts", aborts}};
@@ -486,7 +516,10 @@ int main(int count, char **arguments) {
         take(number, 0);
     else if (!strcmp(scene, "hold"))
         take(number, 1);
-    else if (!strcmp(scene, "opens"))
+    else if (!strcmp(scene, "hold_and_take")) {
+        take(number, 1);
+        take(2 * number, 0);
+    } else if (!strcmp(scene, "opens"))
         opens(arguments[2]);
     else
         return 2;
