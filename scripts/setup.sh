@@ -124,7 +124,7 @@ for what in "$@"; do
             CFLAGS='-O0 -g0' packages mpi --no-binary=mpi4py 'mpi4py>=4,<5' 'numpy>=2,<3'
             ;;
         tcasm) debian gfortran:gfortran mpiexec:mpich ;;
-        memory) debian mpiexec:mpich valgrind:valgrind,libc6-dbg ;;
+        memory) debian gfortran:gfortran mpiexec:mpich valgrind:valgrind,libc6-dbg ;;
         etcd) debian etcd:etcd-server ;;
         # Namespaces as nodes.
         nodes) debian ip:iproute2 unshare:util-linux nsenter:util-linux setpriv:util-linux etcd:etcd-server ;;

@@ -24,7 +24,8 @@ extern "C" fn begin(_: c_int, _: *const *const c_char, environment: *const *cons
     let is_watched = preloaded.windows(9).any(|part| part == b"vgpreload");
     next::find_allocator(is_watched);
     next::find_all();
-    // What the pool's pages are decides where ranges of addresses may begin. That there is none is said when one is asked for.
+    // What the pool's pages are decides where ranges of addresses may begin. That there is none is said when one is
+    // asked for.
     drop(pool::open());
     report::begin();
     if !is_watched {

@@ -1,7 +1,7 @@
 //! The calls that map memory, and change what is mapped.
 //!
-//! What the program maps itself is the kernel's, with all that may be done to it; it is only filled at once, with large pages. Where
-//! a call concerns pages of the pool, which the kernel cannot cut, these become ordinary memory first.
+//! What the program maps itself is the kernel's, with all that may be done to it; it is only filled at once, with large
+//! pages. Where a call concerns pages of the pool, which the kernel cannot cut, these become ordinary memory first.
 
 use crate::count::{self, MAPPED};
 use crate::kernel::{PAGE_BYTES, WINDOW_BYTES, set_errno};

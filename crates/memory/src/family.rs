@@ -1,6 +1,7 @@
 //! `malloc` and its family.
 //!
-//! Blocks that are not of this library's heap were given by the C library or by the program's own allocator, and go back there.
+//! Blocks that are not of this library's heap were given by the C library or by the program's own allocator, and go
+//! back there.
 
 use crate::heap;
 use crate::kernel::PAGE_BYTES;

@@ -1,10 +1,10 @@
 //! What a forked child gets.
 //!
-//! A private large page is shared with the child until one of the two writes. If the parent writes and the pool is empty, the kernel
-//! takes the page away from the child, and the child ends by SIGBUS when it comes to it. So the child copies everything into
-//! ordinary memory before it does anything else, and the thread that forks waits for that. Other threads of the parent may write
-//! meanwhile; what the kernel takes from the child then is seen while it copies, by an error and not by a signal. Then the child ends, and
-//! `fork` fails in the parent as if there had been no memory.
+//! A private large page is shared with the child until one of the two writes. If the parent writes and the pool is
+//! empty, the kernel takes the page away from the child, and the child ends by SIGBUS when it comes to it. So the child
+//! copies everything into ordinary memory before it does anything else, and the thread that forks waits for that. Other
+//! threads of the parent may write meanwhile; what the kernel takes from the child then is seen while it copies, by an
+//! error and not by a signal. Then the child ends, and `fork` fails in the parent as if there had been no memory.
 
 use crate::count;
 use crate::heap;
@@ -57,7 +57,8 @@ pub extern "C" fn before() {
         pieces::lock().take();
         if has_pool() {
             let mut ends = [NONE; 2];
-            // SAFETY: the call writes two descriptors. Without any the parent does not wait, and the child copies all the same.
+            // SAFETY: the call writes two descriptors. Without any the parent does not wait, and the child copies all
+            // the same.
             if unsafe { libc::pipe2(ends.as_mut_ptr(), libc::O_CLOEXEC) } == 0 {
                 PIPE[0].store(ends[0], Ordering::Relaxed);
                 PIPE[1].store(ends[1], Ordering::Relaxed);
@@ -116,7 +117,8 @@ fn complain() {
     static IS_SAID: AtomicBool = AtomicBool::new(false);
     if !IS_SAID.swap(true, Ordering::Relaxed) {
         say(format_args!(
-            "a child of process {} could not copy its parent's large pages: memory is short, or another thread wrote while the pool was empty; the fork fails, a larger pool helps (`still pages`)",
+            "a child of process {} could not copy its parent's large pages: memory is short, or another \
+             thread wrote while the pool was empty; the fork fails, a larger pool helps (`still pages`)",
             kernel::own_pid()
         ));
     }

@@ -19,7 +19,8 @@ pub struct Guard(#[expect(dead_code, reason = "ends by being closed")] Descripto
 impl Guard {
     /// Guards a range of large pages. An error where the kernel has no such guard for this user.
     pub fn new(address: usize, bytes: usize) -> Result<Guard, Errno> {
-        // Without the flag also system calls wait that write there, which only some users may ask for; with it they fail.
+        // Without the flag also system calls wait that write there, which only some users may ask for; with it they
+        // fail.
         let file = userfaultfd(0).or_else(|_| userfaultfd(USER_MODE_ONLY))?;
         let (start, count) = (address as u64, bytes as u64);
         // SAFETY: each call reads and writes as many words as it is given. The memory is not changed by any.

@@ -1,7 +1,7 @@
 //! The allocator: mimalloc, over ranges of addresses that it is given and whose memory it asks for here.
 //!
-//! It never gives memory back, so that a program that allocates and frees in each time step makes no system call. Blocks
-//! that are larger than what it can share out, and those aligned to more than it can, are pieces of their own.
+//! It never gives memory back, so that a program that allocates and frees in each time step makes no system call.
+//! Blocks that are larger than what it can share out, and those aligned to more than it can, are pieces of their own.
 
 use crate::kernel::{WINDOW_BYTES, set_errno};
 use crate::lock::Lock;
@@ -86,7 +86,8 @@ extern "C" fn commit(is_wanted: bool, start: *mut c_void, bytes: size_t, _: *mut
     is_done
 }
 
-/// Gives the allocator another range, which can hold a block of this size. `seen` is what it had when it was found too little.
+/// Gives the allocator another range, which can hold a block of this size. `seen` is what it had when it was found too
+/// little.
 fn grow(bytes: usize, seen: usize) -> bool {
     let _held = GROWTH.hold();
     let had = RESERVED.load(Ordering::Relaxed);
@@ -142,7 +143,8 @@ fn is_bounded() -> bool {
     }
 }
 
-/// Has the allocator prepare for the thread that calls this, which no fork may cut in two: its own locks are not known to a child.
+/// Has the allocator prepare for the thread that calls this, which no fork may cut in two: its own locks are not known
+/// to a child.
 pub fn begin_thread() {
     let _held = GROWTH.hold();
     // SAFETY: takes nothing.

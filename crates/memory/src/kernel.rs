@@ -106,8 +106,8 @@ pub fn advise(address: usize, bytes: usize, advice: Advice) -> Result<(), Errno>
 
 /// Reads memory of this process. Where it is not there this is an error and no signal.
 ///
-/// By the call that writes into another process's memory, which is this one: what it writes it reads as any call reads its
-/// arguments. The call that reads would first take a large page of its own for what is shared with another process.
+/// By the call that writes into another process's memory, which is this one: what it writes it reads as any call reads
+/// its arguments. The call that reads would first take a large page of its own for what is shared with another process.
 pub fn read_own(address: usize, out: &mut [u8]) -> Result<(), Errno> {
     let mut done = 0;
     while done < out.len() {

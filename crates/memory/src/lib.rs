@@ -1,9 +1,9 @@
 //! The memory of a program that knows nothing of it, in large pages of a pool.
 //!
-//! The library is preloaded (`still run --pages`). It answers `malloc` and its family from a range of addresses of its own, whose
-//! windows it maps when they are first asked for: from the pool that `STILLFRAME_PAGES` names, all at once, so that no first
-//! touch costs a fault. What the program maps itself, its stacks and what it was loaded with stay the kernel's, in large pages where
-//! these can be had. `docs/large-pages.md` says what is where.
+//! The library is preloaded (`still run --pages`). It answers `malloc` and its family from a range of addresses of its
+//! own, whose windows it maps when they are first asked for: from the pool that `STILLFRAME_PAGES` names, all at once,
+//! so that no first touch costs a fault. What the program maps itself, its stacks and what it was loaded with stay the
+//! kernel's, in large pages where these can be had. `docs/large-pages.md` says what is where.
 //!
 //! | module | |
 //! |---|---|
@@ -28,10 +28,11 @@
 //!
 //! # Safety
 //!
-//! The library lives in somebody else's process. It maps and replaces memory only within ranges that it reserved itself, and which
-//! `pieces` knows, and in whole windows of the program's data, before the program runs. What it replaces it has copied. Everything
-//! else is passed to the kernel, which checks it, or is advice. Nothing here allocates through `malloc`, and no function called from
-//! outside panics. Its locks are held across `fork`, and by nobody who waits for another process but a thread that forks.
+//! The library lives in somebody else's process. It maps and replaces memory only within ranges that it reserved
+//! itself, and which `pieces` knows, and in whole windows of the program's data, before the program runs. What it
+//! replaces it has copied. Everything else is passed to the kernel, which checks it, or is advice. Nothing here
+//! allocates through `malloc`, and no function called from outside panics. Its locks are held across `fork`, and by
+//! nobody who waits for another process but a thread that forks.
 #![allow(unsafe_code)]
 
 mod begin;

@@ -45,8 +45,8 @@ macro_rules! next {
         #[allow(non_snake_case)]
         pub fn $name($($argument: $type),*) -> $result {
             match found::$name.address() {
-                // SAFETY: the function of that name takes these arguments, also where more may follow (mremap), and they are
-                // the caller's.
+                // SAFETY: the function of that name takes these arguments, also where more may follow (mremap), and
+                // they are the caller's.
                 Some(address) => unsafe {
                     std::mem::transmute::<usize, unsafe extern "C" fn($($type),*) -> $result>(address)($($argument),*)
                 },

@@ -1,7 +1,7 @@
 //! Ranges of addresses that are this library's, and what each window of them is.
 //!
-//! They are found without a lock, because `free` asks of every block whose it is. What their windows are is read and changed by who
-//! has the lock of `windows`.
+//! They are found without a lock, because `free` asks of every block whose it is. What their windows are is read and
+//! changed by who has the lock of `windows`.
 
 use crate::kernel::{Errno, WINDOW_BYTES, map, unmap};
 use crate::lock::Lock;
@@ -150,7 +150,8 @@ pub fn add(purpose: Purpose, address: usize, bytes: usize) -> Result<Piece, Errn
 pub fn reserve(purpose: Purpose, bytes: usize, align: usize) -> Result<Piece, Errno> {
     let bytes = bytes.checked_next_multiple_of(WINDOW_BYTES).ok_or(libc::ENOMEM)?;
     let more = bytes.checked_add(align).ok_or(libc::ENOMEM)?;
-    // What cannot be written counts for nothing in the kernel's account of memory; what is made to be written later does.
+    // What cannot be written counts for nothing in the kernel's account of memory; what is made to be written later
+    // does.
     let at = map(more, libc::PROT_NONE, libc::MAP_PRIVATE)?;
     let address = at.next_multiple_of(align);
     // SAFETY: these are the edges of what was just mapped.

@@ -29,8 +29,8 @@ fn group_bytes() -> Option<usize> {
     Some(of("memory.max")?.saturating_sub(of("memory.current")?))
 }
 
-/// Fills ordinary memory that may be written: with large pages where they can be had, and only if that is not more than half of what
-/// there is. Says whether it was filled.
+/// Fills ordinary memory that may be written: with large pages where they can be had, and only if that is not more than
+/// half of what there is. Says whether it was filled.
 pub fn fill(address: usize, bytes: usize) -> bool {
     quietly(|| {
         // All of it, though the edges are no whole windows: what is advised differently is no longer one mapping.

@@ -1,8 +1,9 @@
 //! Pages of the pool, at addresses of our own.
 //!
-//! Each run of pages is a private mapping of a file without a name, which is closed again: the program's descriptors stay its own,
-//! and what the mapping has is free when it is gone. A private mapping takes its reservation when it is made, so a pool that has too
-//! few pages says so then, and not by a signal later. The run is filled elsewhere and moved to its place only when it is whole.
+//! Each run of pages is a private mapping of a file without a name, which is closed again: the program's descriptors
+//! stay its own, and what the mapping has is free when it is gone. A private mapping takes its reservation when it is
+//! made, so a pool that has too few pages says so then, and not by a signal later. The run is filled elsewhere and
+//! moved to its place only when it is whole.
 
 use crate::kernel::{Advice, Descriptor, Errno, READ_WRITE, WINDOW_BYTES, advise, map_file, move_over, quietly, unmap};
 use crate::say::say;
@@ -85,11 +86,12 @@ impl Open {
         Ok(at)
     }
 
-    /// Puts pages in the place of `bytes` at an address. They are zeros before `prepare` is called with where they are and how many bytes. Gives how many
-    /// bytes that were, from the begin on.
+    /// Puts pages in the place of `bytes` at an address. They are zeros before `prepare` is called with where they are
+    /// and how many bytes. Gives how many bytes that were, from the begin on.
     ///
     /// # Safety
-    /// The place is this library's own or the program's before it runs, and `prepare` leaves nothing behind that is missed.
+    /// The place is this library's own or the program's before it runs, and `prepare` leaves nothing behind that is
+    /// missed.
     pub unsafe fn place(&self, address: usize, bytes: usize, prepare: impl Fn(usize, usize)) -> Result<usize, Refusal> {
         let mut step = bytes.min(self.free_bytes) / self.page_bytes * self.page_bytes;
         loop {
@@ -127,19 +129,23 @@ pub fn complain(refusal: Refusal) {
         Refusal::None => {}
         Refusal::Call("mremap", errno) => {
             say(format_args!(
-                "the kernel does not move large pages of {path} (errno {errno}; Linux 5.16 does): process {pid} goes on in small pages"
+                "the kernel does not move large pages of {path} (errno {errno}; Linux 5.16 does): \
+                 process {pid} goes on in small pages"
             ));
         }
         Refusal::Call(call, errno) => {
             say(format_args!(
-                "{call} of the pool {path} failed (errno {errno}): process {pid} goes on in small pages; `still pages` shows the pools and whose they are"
+                "{call} of the pool {path} failed (errno {errno}): process {pid} goes on in small pages; \
+                 `still pages` shows the pools and whose they are"
             ));
         }
         Refusal::Gone => say(format_args!(
-            "the pool {path} is not there any more: process {pid} goes on in small pages; `still pages` shows those that there are"
+            "the pool {path} is not there any more: process {pid} goes on in small pages; \
+             `still pages` shows those that there are"
         )),
         Refusal::Empty => say(format_args!(
-            "the pool {path} is empty: process {pid} goes on in small pages; `still pages` shows who has it, `still pages reserve` makes a larger one"
+            "the pool {path} is empty: process {pid} goes on in small pages; `still pages` shows who has it, \
+             `still pages reserve` makes a larger one"
         )),
     });
 }

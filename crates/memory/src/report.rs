@@ -36,7 +36,8 @@ const INHERIT: u64 = 1 << 1;
 const EXCLUDE_KERNEL: u64 = 1 << 5;
 const EXCLUDE_HYPERVISOR: u64 = 1 << 6;
 
-/// The process that is counted, whose memory a child made by `vfork` has, too, and does not report; 0 when it has reported.
+/// The process that is counted, whose memory a child made by `vfork` has, too, and does not report; 0 when it has
+/// reported.
 static COUNTED: AtomicI32 = AtomicI32::new(0);
 
 /// Begins to count for this process, of which a fork may be the begin.
@@ -90,7 +91,8 @@ pub fn end() {
     let name = name.as_ref().map_or("?", |name| std::str::from_utf8(name.bytes()).unwrap_or("?").trim_end());
     let who = format_args!("{name} ({pid})");
     say(format_args!(
-        "{who}: {} from the pool, {} of that what it was loaded with; in ordinary memory {} of the heap, {} of that because the pool was empty, {} that it mapped, {} of stacks",
+        "{who}: {} from the pool, {} of that what it was loaded with; in ordinary memory {} of the heap, \
+         {} of that because the pool was empty, {} that it mapped, {} of stacks",
         Bytes(most),
         Bytes(count::LOADED.get()),
         Bytes(count::HEAP_PLAIN.get()),

@@ -1,4 +1,5 @@
-//! What the program and its libraries were loaded with: `.data` and `.bss`, where Fortran's COMMON blocks and static arrays lie.
+//! What the program and its libraries were loaded with: `.data` and `.bss`, where Fortran's COMMON blocks and static
+//! arrays lie.
 
 use crate::count;
 use crate::kernel::{Advice, PAGE_BYTES, WINDOW_BYTES, advise, quietly};

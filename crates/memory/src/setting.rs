@@ -3,7 +3,7 @@
 //! | variable | |
 //! |---|---|
 //! | `STILLFRAME_PAGES` | the directory of the pool |
-//! | `STILLFRAME_PAGES_REPORT` | the number of the process that reports at its end, and all of whose children do that took something of the pool |
+//! | `STILLFRAME_PAGES_REPORT` | the process that reports at its end, as do its children that had something of the pool |
 
 use std::ffi::{CStr, c_char};
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};

@@ -56,12 +56,13 @@ pub fn fill_main_once() {
         return;
     }
     quietly(|| {
-        // What lies deeper than what is filled would be another mapping, and the C library would take that for the end of the stack.
+        // What lies deeper than what is filled would be another mapping, and the C library would take that for the end
+        // of the stack.
         if is_mapped(lowest - PAGE_BYTES) {
             return;
         }
-        // The kernel lets the stack grow to where somebody touches it, within its limit.
-        // SAFETY: within the limit that the stack had when the program began; the kernel keeps other mappings from there.
+        // The kernel lets the stack grow to where somebody touches it, within its limit. SAFETY: within the limit that
+        // the stack had when the program began; the kernel keeps other mappings from there.
         std::hint::black_box(unsafe { std::ptr::read_volatile(lowest as *const u8) });
         if plain::fill(lowest, end - lowest) {
             STACKS.add(highest - lowest);

@@ -50,7 +50,8 @@ fn take(start: *mut Start) -> Start {
     }
 }
 
-/// The begin of every thread. It may end by an unwinding of the C library's (pthread_exit(3)), and holds nothing by then.
+/// The begin of every thread. It may end by an unwinding of the C library's (pthread_exit(3)), and holds nothing by
+/// then.
 extern "C-unwind" fn begin(start: *mut c_void) -> *mut c_void {
     heap::begin_thread();
     let Start { routine, argument } = take(start.cast());

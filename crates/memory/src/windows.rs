@@ -154,8 +154,8 @@ fn from_pool(piece: &Piece, run: Range<usize>, pool: &mut Open) -> bool {
     at >= run.end || make_plain(piece, at..run.end, true)
 }
 
-/// The end of a run, and some of the windows behind it: a mapping cannot be joined to the next, and a process has only so many. Of pages of 1 GiB
-/// at least the whole page.
+/// The end of a run, and some of the windows behind it: a mapping cannot be joined to the next, and a process has only
+/// so many. Of pages of 1 GiB at least the whole page.
 fn with_next(piece: &Piece, end: usize, pool: &Open) -> usize {
     let ahead = (count::POOL.get() / 8).min(pool.free_bytes / 16) / WINDOW_BYTES;
     let whole = piece.address_of(end).next_multiple_of(pool.page_bytes);
@@ -178,7 +178,8 @@ pub fn is_in_pool(address: usize, bytes: usize) -> bool {
     })
 }
 
-/// Makes ordinary memory of all pages of the pool that a range touches, with what is in them: the kernel cannot cut large pages.
+/// Makes ordinary memory of all pages of the pool that a range touches, with what is in them: the kernel cannot cut
+/// large pages.
 pub fn soften(address: usize, bytes: usize) -> Result<(), Errno> {
     if !touches_pool(address, bytes) {
         return Ok(());
@@ -223,7 +224,8 @@ pub fn each_pool(
     Ok(())
 }
 
-/// Puts ordinary memory in the place of windows of the pool, with what `copy` brings there. If it cannot everything is as it was.
+/// Puts ordinary memory in the place of windows of the pool, with what `copy` brings there. If it cannot everything is
+/// as it was.
 pub fn replace(
     piece: &Piece,
     run: Range<usize>,

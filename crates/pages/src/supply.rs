@@ -93,7 +93,8 @@ impl System {
         let of = |name: &str| number(&folder.join(name));
         let promised = || if node.is_none() { of("resv_hugepages").map(Some) } else { Ok(None) };
         let mut supply = Supply { page, node, total: 0, free: 0, promised: promised()? };
-        // A page that becomes free again is promised again at that moment: numbers of two moments would have pages that nobody can have.
+        // A page that becomes free again is promised again at that moment: numbers of two moments would have pages that
+        // nobody can have.
         for _ in 0..TRIES_TO_READ {
             (supply.total, supply.free) = (of("nr_hugepages")?, of("free_hugepages")?);
             let now = promised()?;

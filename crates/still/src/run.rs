@@ -13,13 +13,13 @@ use stillframe_pages::supply::System;
 
 /// Run a program in large pages, or as one that was written for TCASM
 ///
-/// With --pages the program gets its memory in large pages of a pool, all at once where it asks for it, so that neither first touches nor
-/// the kernel's gathering and taking away of pages cost time later. It is neither changed nor built anew. `still pages reserve` makes the
-/// pool.
+/// With --pages the program gets its memory in large pages of a pool, all at once where it asks for it, so that neither
+/// first touches nor the kernel's gathering and taking away of pages cost time later. It is neither changed nor built
+/// anew. `still pages reserve` makes the pool.
 ///
-/// With --tcasm a program publishes as TCASM does: a private mapping of a file below /dev/shm with `msync(address, length, MS_SYNC | 8)`,
-/// of which others read the newest publication through a read-only mapping of the file. TCASM has a kernel changed for it; here each
-/// publication becomes a version of the region tcasm/FILE, on any kernel.
+/// With --tcasm a program publishes as TCASM does: a private mapping of a file below /dev/shm with `msync(address,
+/// length, MS_SYNC | 8)`, of which others read the newest publication through a read-only mapping of the file. TCASM
+/// has a kernel changed for it; here each publication becomes a version of the region tcasm/FILE, on any kernel.
 ///
 /// The program ends with its own exit code. Both may be asked for together.
 #[derive(Debug, clap::Args)]
@@ -106,7 +106,8 @@ fn pool(name: &str) -> Result<Pool, Failure> {
                 .path
                 .metadata()
                 .map_or_else(|_| "another user".into(), |meta| format!("user {}", meta.uid()));
-            let text = "and is not open to this one: a pool for several users is made by `still pages reserve --group` or `--all`";
+            let text =
+                "and is not open to this one: `still pages reserve --group` or `--all` makes one for several users";
             Err(Failure::Problem(format!("pool '{name}' belongs to {owner} {text}")))
         }
         Err(error) => Err(error.into()),
@@ -185,8 +186,8 @@ fn check(program: &Path) -> Result<(), Failure> {
     Err(Failure::Problem(format!("{} {text}", program.display())))
 }
 
-/// Refuses programs that were built with a sanitizer, which has to have the allocator for itself. The names that a program asks of
-/// others stand at its begin.
+/// Refuses programs that were built with a sanitizer, which has to have the allocator for itself. The names that a
+/// program asks of others stand at its begin.
 fn refuse_watched(program: &Path) -> Result<(), Failure> {
     const BEGIN_BYTES: u64 = 4 << 20;
     const SANITIZERS: [(&[u8], &str); 4] = [

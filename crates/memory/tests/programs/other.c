@@ -1,4 +1,5 @@
-// An allocator of a program's own, as jemalloc is one to those who look: it has a `mallocx`. It shares out one large array.
+// An allocator of a program's own, as jemalloc is one to those who look: it has a `mallocx`. It shares out one large
+// array.
 #include <stddef.h>
 #include <stdint.h>
 #include <string.h>

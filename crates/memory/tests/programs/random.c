@@ -1,5 +1,5 @@
-// Plays random calls that concern memory, and prints what each said and what is in the memory. The same seed gives the same lines on every
-// system, wherever the memory lies. Arguments: the seed and the number of steps.
+// Plays random calls that concern memory, and prints what each said and what is in the memory. The same seed gives the
+// same lines on every system, wherever the memory lies. Arguments: the seed and the number of steps.
 #define _GNU_SOURCE
 #include <errno.h>
 #include <stdint.h>
@@ -21,7 +21,8 @@ static struct {
     size_t bytes;
     // Whether it begins with a page on every system.
     int is_aligned;
-    // Whether something was mapped into it: then the kernel may have it for one mapping or for several, which no program can rely on.
+    // Whether something was mapped into it: then the kernel may have it for one mapping or for several, which no
+    // program can rely on.
     int is_pieced;
 } all[COUNT];
 static uint64_t state;
