@@ -18,7 +18,9 @@ impl Sum {
     }
 
     pub fn take(&self, bytes: usize) {
-        self.0.fetch_sub(bytes, Ordering::Relaxed);
+        // A forked child begins anew, and then gives back what was its parent's.
+        let less = |sum: usize| Some(sum.saturating_sub(bytes));
+        let _ = self.0.fetch_update(Ordering::Relaxed, Ordering::Relaxed, less);
     }
 
     pub fn get(&self) -> usize {
@@ -45,6 +47,12 @@ pub static STACKS: Sum = Sum::new();
 pub fn add_pool(bytes: usize) {
     POOL.add(bytes);
     POOL_MOST.fetch_max(POOL.get(), Ordering::Relaxed);
+}
+
+/// Begins anew in a forked child, which has copied everything into ordinary memory of its heap.
+pub fn begin_child() {
+    POOL_MOST.store(0, Ordering::Relaxed);
+    [&LOADED, &REFUSED, &MAPPED, &STACKS].into_iter().for_each(|sum| sum.0.store(0, Ordering::Relaxed));
 }
 
 static WANTED: Sum = Sum::new();

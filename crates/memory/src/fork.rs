@@ -103,6 +103,7 @@ pub extern "C" fn in_child() {
             // SAFETY: ends the process, of which the parent learns.
             unsafe { libc::syscall(libc::SYS_exit_group, LOST) };
         }
+        count::begin_child();
         report::begin_process();
         blocked(Some(&mut before));
         if let Some(writer) = writer {
@@ -139,18 +140,15 @@ fn blocked(to: Option<&mut libc::sigset_t>) -> libc::sigset_t {
 
 fn copy_all() -> Result<(), Errno> {
     if !has_pool() {
-        count::POOL_MOST.store(0, Ordering::Relaxed);
         return Ok(());
     }
     let buffer = map(BUFFER_BYTES, READ_WRITE, libc::MAP_PRIVATE)?;
     // SAFETY: just mapped, as long, and nobody else's.
     let bytes = unsafe { std::slice::from_raw_parts_mut(buffer as *mut u8, BUFFER_BYTES) };
     for piece in pieces::all() {
-        let copy = |from, to, count| copy(from, to, count, bytes);
-        let mut copy = copy;
+        let mut copy = |from, to, count| copy(from, to, count, bytes);
         windows::each_pool(&piece, 0..piece.windows, |run| windows::replace(&piece, run, &mut copy))?;
     }
-    count::POOL_MOST.store(0, Ordering::Relaxed);
     // SAFETY: mapped above.
     unsafe { unmap(buffer, BUFFER_BYTES) };
     Ok(())

@@ -254,6 +254,11 @@ fn a_fork_beside_threads_that_write_succeeds_or_fails_as_without_memory() {
 }
 
 #[test]
+fn children_of_a_process_whose_threads_allocate_allocate_too() {
+    play("storm", 160);
+}
+
+#[test]
 fn a_small_process_takes_nothing_of_the_pool() {
     let Some(pool) = Made::new("small", 16) else { return };
     let (_, complained) = succeed(pool.run("sh", &["-c", "ls / > /dev/null; true"]));
@@ -364,6 +369,7 @@ fn programs_that_cannot_have_it_are_refused() {
         && Command::new("chmod").arg("4755").arg(&setuid).status().unwrap().success();
     assert!(changed);
     refused(&setuid, "setuid");
+    std::fs::remove_file(setuid).unwrap();
 }
 
 #[test]

@@ -411,6 +411,45 @@ static void busy_forks(void) {
     printf("%d %d\n", done, failed);
 }
 
+static void *allocates_on(void *seed) {
+    while (!is_over)
+        free(allocates(seed));
+    return seed;
+}
+
+// Children of a process whose threads allocate, and begin, all the time. Each allocates, too, and begins a thread.
+static void storm(void) {
+    free(block(10 * MIB));
+    pthread_t all[6];
+    for (uintptr_t i = 0; i < 6; i++)
+        CHECK(pthread_create(&all[i], NULL, allocates_on, (void *)(10 * i)) == 0);
+    int done = 0;
+    for (int i = 0; i < 40; i++) {
+        pthread_t brief;
+        CHECK(pthread_create(&brief, NULL, allocates, (void *)20) == 0);
+        pid_t child = fork();
+        if (child == 0) {
+            alarm(60);
+            pthread_t own;
+            CHECK(pthread_create(&own, NULL, allocates, (void *)30) == 0);
+            free(allocates((void *)40));
+            pthread_join(own, NULL);
+            free(block(3 * MIB));
+            _exit(0);
+        }
+        CHECK(child > 0 || errno == ENOMEM);
+        CHECK(pthread_join(brief, NULL) == 0);
+        if (child > 0) {
+            CHECK(ended(child) == 0);
+            done++;
+        }
+    }
+    is_over = 1;
+    for (int i = 0; i < 6; i++)
+        CHECK(pthread_join(all[i], NULL) == 0);
+    CHECK(done > 0);
+}
+
 static char zeros[12 << 20];
 static int numbers[3 << 20] = {1, 2, 3};
 static char *const pointers[] = {zeros, zeros + 1};
@@ -506,7 +545,7 @@ int main(int count, char **arguments) {
         void (*play)(void);
     } all[] = {{"heap", heap},       {"odd", odd},     {"cut", cut}, {"busy_cut", busy_cut},
                {"maps", maps},       {"limits", limits},   {"locked", locked}, {"threads", threads},
-               {"forks", forks},     {"busy_forks", busy_forks}, {"loaded", loaded}, {"stack", stack},
+               {"forks", forks},     {"busy_forks", busy_forks}, {"storm", storm}, {"loaded", loaded}, {"stack", stack},
                {"aborts", aborts}};
     for (size_t i = 0; i < sizeof all / sizeof *all; i++)
         if (!strcmp(scene, all[i].name)) {
