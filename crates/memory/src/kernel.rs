@@ -138,6 +138,13 @@ pub fn write(descriptor: c_int, bytes: &[u8]) {
     let _ = unsafe { call(libc::SYS_write, [descriptor as usize, bytes.as_ptr() as usize, bytes.len(), 0, 0, 0]) };
 }
 
+/// Has pages of memory that are not there yet come from memory nodes in turn, a bit for each.
+pub fn interleave(address: usize, bytes: usize, nodes: u64) -> Result<(), Errno> {
+    let (mode, bits) = (libc::MPOL_INTERLEAVE as usize, u64::BITS as usize + 1);
+    // SAFETY: the call reads as many bits as it is told of, less one, and changes no content.
+    unsafe { call(libc::SYS_mbind, [address, bytes, mode, &raw const nodes as usize, bits, 0]) }.map(drop)
+}
+
 /// A descriptor for the faults of this process.
 pub fn userfaultfd(flags: c_int) -> Result<Descriptor, Errno> {
     // SAFETY: the call makes a descriptor.

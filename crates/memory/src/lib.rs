@@ -12,6 +12,7 @@
 //! | `count` | what was served from where |
 //! | `plain` | ordinary memory, in large pages where the kernel has some |
 //! | `stacks` | what threads stand on |
+//! | `nodes` | memory nodes that share the pages |
 //! | `pool` | pages of the pool, at addresses of our own |
 //! | `pieces` | ranges of addresses, and what each window of them is |
 //! | `guard` | memory that nobody writes for a while |
@@ -46,6 +47,7 @@ mod heap;
 mod kernel;
 mod lock;
 mod next;
+mod nodes;
 mod pieces;
 mod plain;
 mod pool;

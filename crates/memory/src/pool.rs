@@ -6,6 +6,7 @@
 //! moved to its place only when it is whole.
 
 use crate::kernel::{Advice, Descriptor, Errno, READ_WRITE, WINDOW_BYTES, advise, map_file, move_over, quietly, unmap};
+use crate::nodes;
 use crate::say::say;
 use crate::setting;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -77,6 +78,7 @@ impl Open {
         };
         let flags = libc::MAP_PRIVATE;
         let at = map_file(bytes, READ_WRITE, flags, self.file.0).map_err(refused("mmap"))?;
+        nodes::spread(at, bytes);
         // A cgroup may bound the pages that a job has, which shows only here.
         if let Err(errno) = advise(at, bytes, Advice::Populate) {
             // SAFETY: just mapped, and nobody knows it.
