@@ -13,7 +13,7 @@ FEATURES := --features stillframe/points,still/points,stillframe-node/points,sti
 TESTS := cargo test $(FEATURES)
 LOOM := RUSTFLAGS="--cfg loom" CARGO_TARGET_DIR=target/loom
 
-.PHONY: fabric help build install uninstall install-test wheel demo demo-objects demo-nodes test check suites rust c header cxx fortran mpi nodes nodes-kills pairs tcasm
+.PHONY: fabric help build install uninstall install-test wheel demo demo-objects demo-nodes test check suites rust c header cxx fortran mpi nodes nodes-kills pairs tcasm memory
 .PHONY: crash simulators planted arenas miri sanitize checkpoint model python formats kernels readme quick rivals bench objects-bench abacus-bench drepl-bench etcd-bench link-bench nodes-bench pages-faults pages-bench roster-bench tcasm-bench analysis-bench checkpoint-bench languages soak clean
 
 help: ## list these commands
@@ -66,15 +66,15 @@ check: ## formatter, linter, and links in the documentation
 	cargo clippy --workspace $${features:---exclude stillframe-export} --all-targets --all-features -- -D warnings
 	$(LOOM) cargo clippy -p stillframe-protocol --all-targets -- -D warnings
 
-suites: ## rust, c and tcasm at once, for which everything is built once
-	scripts/setup.sh export c tcasm etcd fabric
+suites: ## rust, c, tcasm and memory at once, for which everything is built once
+	scripts/setup.sh export c tcasm memory etcd fabric
 	cargo test -p stillframe-header
 	$(TESTS)
 
 rust: ## unit, property, documentation and command-line tests
 	scripts/setup.sh export etcd fabric
 	cargo test --workspace --exclude stillframe-python --exclude stillframe-header --exclude stillframe-c \
-		--exclude stillframe-tcasm $$(scripts/setup.sh export-features)
+		--exclude stillframe-tcasm --exclude stillframe-memory $$(scripts/setup.sh export-features)
 
 c: ## the C interface, from C programs; also under valgrind and the compiler's sanitizers
 	scripts/setup.sh c
@@ -128,6 +128,10 @@ pairs: ## what each language publishes, each language reads
 tcasm: ## programs written for TCASM's interface, in C, in Fortran and under MPI
 	scripts/setup.sh tcasm
 	cargo test -p stillframe-tcasm
+
+memory: ## programs whose memory lies in a pool of large pages; as root: ARGS="random" STILLFRAME_TEST_RUNS=1000 for hours of random calls
+	scripts/setup.sh memory
+	cargo test -p stillframe-memory $(ARGS)
 
 crash: ## producers, observers and ranks killed at every named point
 	scripts/setup.sh export

@@ -66,7 +66,7 @@ if [ "${1:-}" = uninstall ]; then
 fi
 
 [[ $lib =~ ^lib(64)?$ ]] || { say "LIBDIR is $lib: it can be lib or lib64, where still finds the libraries"; exit 2; }
-for file in "$built"/{still,still-node,libstillframe.so,libstillframe.a,libstillframe_tcasm.so}; do
+for file in "$built"/{still,still-node,libstillframe.so,libstillframe.a,libstillframe_tcasm.so,libstillframe_memory.so}; do
     [ -e "$file" ] || { say "$file is missing: run make build first"; exit 1; }
 done
 if ! { [ -d "$destination" ] || install -d -- "$destination" 2>/dev/null; } || [ ! -w "$destination" ]; then
@@ -86,6 +86,7 @@ link "libstillframe.so.$version" "$lib/libstillframe.so.0"
 link libstillframe.so.0 "$lib/libstillframe.so"
 put_built 644 libstillframe.a "$lib/libstillframe.a"
 put_built 755 libstillframe_tcasm.so "$lib/libstillframe_tcasm.so"
+put_built 755 libstillframe_memory.so "$lib/libstillframe_memory.so"
 for headers in bindings/c/include bindings/cxx/include; do
     while IFS= read -r file; do
         put 644 "$headers/$file" "include/$file"

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Makes a machine with Rust, a C compiler and Python 3.11 ready: scripts/setup.sh [STEP]...
-# Steps: c, python, demo, plots, test, cxx, fortran, mpi, etcd, fabric, cmake, pkg-config, valgrind, tcasm, rivals, dist, export,
+# Steps: c, python, demo, plots, test, cxx, fortran, mpi, etcd, fabric, cmake, pkg-config, valgrind, tcasm, memory, rivals, dist, export,
 # formats, link, sst, nodes, pages, pages-programs, kernels.
 # Installs Debian packages where it may, else says which are missing. Everything else goes below target/.
 set -euo pipefail
@@ -142,6 +142,7 @@ for what in "$@"; do
             CFLAGS='-O0 -g0' packages mpi --no-binary=mpi4py 'mpi4py>=4,<5' 'numpy>=2,<3'
             ;;
         tcasm) debian gfortran:gfortran mpiexec:mpich ;;
+        memory) debian gfortran:gfortran mpiexec:mpich valgrind:valgrind,libc6-dbg ;;
         etcd) debian etcd:etcd-server ;;
         # Namespaces as nodes.
         nodes) debian ip:iproute2 unshare:util-linux nsenter:util-linux setpriv:util-linux etcd:etcd-server ;;

@@ -35,6 +35,7 @@ class Stillframe(Package):
         "lib/libstillframe.so",
         "lib/libstillframe.a",
         "lib/libstillframe_tcasm.so",
+        "lib/libstillframe_memory.so",
         "lib/cmake/stillframe/stillframe-config.cmake",
         "lib/pkgconfig/stillframe.pc",
         "share/stillframe/fortran/stillframe.f90",

@@ -151,6 +151,7 @@ def test_a_fortran_program_is_built_with_a_plain_makefile(user: User) -> None:
 def test_still_run_loads_the_library_that_lies_beside_it(anyone: User) -> None:
     maps = anyone.run(["still", "run", "--tcasm", "--", "cat", "/proc/self/maps"])
     assert f"{anyone.prefix.resolve()}/lib/libstillframe_tcasm.so" in maps
+    assert (anyone.prefix / "lib/libstillframe_memory.so").is_file()
 
 
 def test_uninstall_leaves_what_is_not_its_own(place: Path) -> None:

@@ -74,16 +74,33 @@ pub fn reserve(system: &System, request: &Request) -> Result<Pool> {
         return Err(Error::Exists { name: request.name.clone(), path });
     }
     let count = request.page.count(request.bytes);
-    let gathered = gather(system, request, count, supply.spare())?;
-    match mount_it(&path, request, count, &gathered) {
+    let mut gathered = gather(system, request, count, supply.spare())?;
+    let mut mounted = mount_it(&path, request, count, &gathered);
+    // Pages that a process copies after a fork come from what is spare, though it has a pool, so there may be fewer by now.
+    let missing = count - gathered.parts.iter().map(|(_, count)| count).sum::<u64>().min(count);
+    if missing > 0 && mounted.as_ref().is_err_and(is_no_memory) && system.gather(request.page, None, missing).is_ok() {
+        gathered.parts.push((None, missing));
+        unmake(&path);
+        mounted = mount_it(&path, request, count, &gathered);
+    }
+    match mounted {
         Ok(()) => Pool::find(system, &request.name),
         Err(error) => {
-            let _ = fs::remove_file(note(&path));
-            let _ = fs::remove_dir(&path);
+            unmake(&path);
             scatter(system, request.page, &gathered);
             Err(error)
         }
     }
+}
+
+fn is_no_memory(error: &Error) -> bool {
+    matches!(error, Error::Io { source, .. } if source.kind() == std::io::ErrorKind::OutOfMemory)
+}
+
+/// Removes what was made for a pool that could not be mounted.
+fn unmake(path: &Path) {
+    let _ = fs::remove_file(note(path));
+    let _ = fs::remove_dir(path);
 }
 
 /// Gathers what is missing; of several memory nodes each its part, whatever is there already.

@@ -9,6 +9,9 @@ use std::path::{Path, PathBuf};
 /// How often the kernel is asked for pages once more, while it still finds some.
 const TRIES: usize = 8;
 
+/// How often numbers are read once more that others change meanwhile.
+const TRIES_TO_READ: usize = 100;
+
 /// Large pages of one size, of the machine or of one of its memory nodes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub struct Supply {
@@ -88,8 +91,19 @@ impl System {
             return Err(Error::NoSuchPage { page, path: folder });
         }
         let of = |name: &str| number(&folder.join(name));
-        let promised = if node.is_none() { Some(of("resv_hugepages")?) } else { None };
-        Ok(Supply { page, node, total: of("nr_hugepages")?, free: of("free_hugepages")?, promised })
+        let promised = || if node.is_none() { of("resv_hugepages").map(Some) } else { Ok(None) };
+        let mut supply = Supply { page, node, total: 0, free: 0, promised: promised()? };
+        // A page that becomes free again is promised again at that moment: numbers of two moments would have pages that
+        // nobody can have.
+        for _ in 0..TRIES_TO_READ {
+            (supply.total, supply.free) = (of("nr_hugepages")?, of("free_hugepages")?);
+            let now = promised()?;
+            if now == supply.promised {
+                break;
+            }
+            supply.promised = now;
+        }
+        Ok(supply)
     }
 
     /// Has the kernel gather more pages, all of them or none. Where it finds fewer it is let move what is in use, and asked again.

@@ -8,27 +8,45 @@ use std::io::Read;
 use std::os::unix::fs::MetadataExt;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
+use stillframe_pages::Pool;
+use stillframe_pages::supply::System;
 
-/// Run a program that was written for TCASM
+/// Run a program in large pages, or as one that was written for TCASM
 ///
-/// TCASM lets a program publish a private mapping of a file below /dev/shm with `msync(address, length, MS_SYNC | 8)`, and
-/// read the newest publication through a read-only mapping of the file, on a kernel changed for it. With --tcasm the
-/// program runs so on any kernel: a library is loaded before it that turns publications into versions of the region
-/// tcasm/FILE. The program is neither changed nor built anew, and ends with its own exit code.
+/// With --pages the program gets its memory in large pages of a pool, all at once where it asks for it, so that neither
+/// first touches nor the kernel's gathering and taking away of pages cost time later. It is neither changed nor built
+/// anew. `still pages reserve` makes the pool.
+///
+/// With --tcasm a program publishes as TCASM does: a private mapping of a file below /dev/shm with `msync(address,
+/// length, MS_SYNC | 8)`, of which others read the newest publication through a read-only mapping of the file. TCASM
+/// has a kernel changed for it; here each publication becomes a version of the region tcasm/FILE, on any kernel.
+///
+/// The program ends with its own exit code. Both may be asked for together.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
+  sudo still pages reserve 16G                     once: the pool 'default'
+  still run --pages -- ./simulation input.txt     its memory comes from it
+  still run --pages=big --report -- python3 run.py
+  mpiexec -n 4 still run --pages -- ./simulation  or still run --pages -- mpiexec -n 4 ./simulation
+  still pages                                     who has what of the pools
+
   still run --tcasm -- ./simulation input.txt     it publishes /dev/shm/snap_0.shm
   still run --tcasm -- ./observer snap_0.shm      it maps that, beside it, whenever it likes
   still ls                                        both see the region tcasm/snap_0.shm
   still get tcasm/snap_0.shm 'data[:16]'         its bytes; types are the program's own
-  mpiexec -n 4 still run --tcasm -- ./simulation
 
-Whatever the program starts runs so too. STILLFRAME_VERBOSE=1 says on standard error what is
-published.
+Whatever the program starts runs so too. A pool that is empty is no error: the program goes on in
+small pages, and says so once. STILLFRAME_VERBOSE=1 says on standard error what is published.
 
 Exit codes: the program's own; 1 when it cannot be run, 2 when there is no such program.")]
 pub struct Args {
+    /// Load the library that takes memory from a pool
+    #[arg(long, value_name = "POOL", num_args = 0..=1, require_equals = true, default_missing_value = POOL)]
+    pages: Option<String>,
+    /// Say at the end what came from the pool, and how many page faults and TLB misses there were
+    #[arg(long, requires = "pages")]
+    report: bool,
     /// Load the library that publishes and observes through TCASM's calls
     #[arg(long)]
     tcasm: bool,
@@ -37,46 +55,90 @@ pub struct Args {
     command: Vec<OsString>,
 }
 
-const LIBRARY: &str = "libstillframe_tcasm.so";
+const TCASM_LIBRARY: &str = "libstillframe_tcasm.so";
+const PAGES_LIBRARY: &str = "libstillframe_memory.so";
+
+/// The pool that is meant where nobody names one.
+const POOL: &str = "default";
 
 pub fn run(context: &mut Context, args: &Args) -> Verdict {
-    if !args.tcasm {
-        let text = "say how the program is to be run: `still run --tcasm -- PROGRAM`".into();
-        return Err(Failure::Misuse(text));
+    if !args.tcasm && args.pages.is_none() {
+        let text =
+            "say how the program is to be run: `still run --pages -- PROGRAM`, or `still run --tcasm -- PROGRAM`";
+        return Err(Failure::Misuse(text.into()));
     }
     let Some((program, rest)) = args.command.split_first() else {
         return Err(Failure::Misuse("there is no program to run".into()));
     };
     let program = find_program(program)?;
     check(&program)?;
-    let dir = std::path::absolute(&context.dir).map_err(|error| Failure::file(&context.dir, error))?;
     let mut command = std::process::Command::new(&program);
-    command.args(rest).env("STILLFRAME_DIR", dir).env("LD_PRELOAD", preloaded(&find_library()?)?);
-    let error = command.exec();
+    command.args(rest);
+    let mut libraries = Vec::new();
+    if args.tcasm {
+        let dir = std::path::absolute(&context.dir).map_err(|error| Failure::file(&context.dir, error))?;
+        command.env("STILLFRAME_DIR", dir);
+        libraries.push(find_library(TCASM_LIBRARY)?);
+    }
+    if let Some(name) = &args.pages {
+        refuse_watched(&program)?;
+        command.env("STILLFRAME_PAGES", pool(name)?.mount.path);
+        match args.report {
+            true => command.env("STILLFRAME_PAGES_REPORT", std::process::id().to_string()),
+            false => command.env_remove("STILLFRAME_PAGES_REPORT"),
+        };
+        libraries.push(find_library(PAGES_LIBRARY)?);
+    }
+    let error = command.env("LD_PRELOAD", preloaded(&libraries)?).exec();
     // The program itself is there; what it asks for to be run may not be.
     let whose = if error.kind() == std::io::ErrorKind::NotFound { "its interpreter: " } else { "" };
     Err(Failure::Problem(format!("{} cannot be run: {whose}{error}", program.display())))
 }
 
+/// The pool of a name, which this user may use.
+fn pool(name: &str) -> Result<Pool, Failure> {
+    let pool = Pool::find(&System::default(), name)?;
+    match pool.file() {
+        Ok(_) => Ok(pool),
+        Err(stillframe_pages::Error::NotPermitted { .. }) => {
+            let owner = pool
+                .mount
+                .path
+                .metadata()
+                .map_or_else(|_| "another user".into(), |meta| format!("user {}", meta.uid()));
+            let text =
+                "and is not open to this one: `still pages reserve --group` or `--all` makes one for several users";
+            Err(Failure::Problem(format!("pool '{name}' belongs to {owner} {text}")))
+        }
+        Err(error) => Err(error.into()),
+    }
+}
+
 /// The library, which lies beside this program or in the `lib` folder of the same installation.
-fn find_library() -> Result<PathBuf, Failure> {
+fn find_library(name: &str) -> Result<PathBuf, Failure> {
     let own = std::env::current_exe().map_err(|error| Failure::Problem(format!("/proc/self/exe: {error}")))?;
     let folder = own.parent().unwrap_or(Path::new("/"));
-    let places = [folder.join(LIBRARY), folder.join("../lib").join(LIBRARY), folder.join("../lib64").join(LIBRARY)];
+    let places = [folder.join(name), folder.join("../lib").join(name), folder.join("../lib64").join(name)];
     let found = places.iter().find_map(|place| place.canonicalize().ok());
     found.ok_or_else(|| {
         let folder = folder.display();
-        Failure::Problem(format!("{LIBRARY} is neither in {folder} nor in {folder}/../lib: build or install it"))
+        Failure::Problem(format!("{name} is neither in {folder} nor in {folder}/../lib: build or install it"))
     })
 }
 
-/// The library before those that are to be loaded anyway.
-fn preloaded(library: &Path) -> Result<OsString, Failure> {
-    if library.as_os_str().as_encoded_bytes().iter().any(|byte| b" :".contains(byte)) {
-        let text = "has a blank or a colon in its path, at which the system would split it: install it elsewhere";
-        return Err(Failure::Problem(format!("{} {text}", library.display())));
+/// The libraries before those that are to be loaded anyway.
+fn preloaded(libraries: &[PathBuf]) -> Result<OsString, Failure> {
+    let mut list = OsString::new();
+    for library in libraries {
+        if library.as_os_str().as_encoded_bytes().iter().any(|byte| b" :".contains(byte)) {
+            let text = "has a blank or a colon in its path, at which the system would split it: install it elsewhere";
+            return Err(Failure::Problem(format!("{} {text}", library.display())));
+        }
+        if !list.is_empty() {
+            list.push(":");
+        }
+        list.push(library);
     }
-    let mut list = library.as_os_str().to_os_string();
     if let Some(others) = std::env::var_os("LD_PRELOAD").filter(|others| !others.is_empty()) {
         list.push(":");
         list.push(others);
@@ -122,6 +184,31 @@ fn check(program: &Path) -> Result<(), Failure> {
         Kind::Dynamic | Kind::Script => return Ok(()),
     };
     Err(Failure::Problem(format!("{} {text}", program.display())))
+}
+
+/// Refuses programs that were built with a sanitizer, which has to have the allocator for itself. The names that a
+/// program asks of others stand at its begin.
+fn refuse_watched(program: &Path) -> Result<(), Failure> {
+    const BEGIN_BYTES: u64 = 4 << 20;
+    const SANITIZERS: [(&[u8], &str); 4] = [
+        (b"__asan_init", "AddressSanitizer"),
+        (b"__hwasan_init", "HWAddressSanitizer"),
+        (b"__msan_init", "MemorySanitizer"),
+        (b"__tsan_init", "ThreadSanitizer"),
+    ];
+    let mut begin = Vec::new();
+    let Ok(file) = File::open(program) else { return Ok(()) };
+    if file.take(BEGIN_BYTES).read_to_end(&mut begin).is_err() || !begin.starts_with(b"\x7fELF") {
+        return Ok(());
+    }
+    let has = |name: &[u8]| begin.windows(name.len()).any(|part| part == name);
+    match SANITIZERS.into_iter().find(|(name, _)| has(name)) {
+        None => Ok(()),
+        Some((_, which)) => {
+            let text = "which has to have the program's memory for itself: run it without --pages, or build it without";
+            Err(Failure::Problem(format!("{} was built with {which}, {text}", program.display())))
+        }
+    }
 }
 
 fn id_of(line: &str) -> Option<u32> {

@@ -1,0 +1,269 @@
+//! The calls that map memory, and change what is mapped.
+//!
+//! What the program maps itself is the kernel's, with all that may be done to it; it is only filled at once, with large
+//! pages. Where a call concerns pages of the pool, which the kernel cannot cut, these become ordinary memory first.
+
+use crate::count::{self, MAPPED};
+use crate::kernel::{PAGE_BYTES, WINDOW_BYTES, set_errno};
+use crate::next;
+use crate::plain;
+use crate::windows;
+use libc::{c_int, c_void, off_t, size_t};
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+/// `MAP_FAILED`.
+const FAILED: usize = usize::MAX;
+
+/// The last mappings that were filled: what is put into them, and what they grow by, is to be as the rest of them.
+static FILLED: [[AtomicUsize; 2]; 64] = [const { [AtomicUsize::new(0), AtomicUsize::new(0)] }; 64];
+static FILLED_NEXT: AtomicUsize = AtomicUsize::new(0);
+
+fn remember(address: usize, bytes: usize) {
+    let [begin, end] = &FILLED[FILLED_NEXT.fetch_add(1, Ordering::Relaxed) % FILLED.len()];
+    begin.store(address, Ordering::Relaxed);
+    end.store(address + bytes, Ordering::Relaxed);
+}
+
+/// Whether a mapping that begins there was filled; then it is no longer known.
+fn forget(address: usize) -> bool {
+    let one = |[begin, _]: &[AtomicUsize; 2]| {
+        begin.compare_exchange(address, 0, Ordering::Relaxed, Ordering::Relaxed).is_ok()
+    };
+    address != 0 && FILLED.iter().any(one)
+}
+
+/// Whether memory lies in a mapping that was filled. What is not known any more costs nothing but large pages.
+fn is_in_filled(address: usize, bytes: usize) -> bool {
+    FILLED.iter().any(|[begin, end]| {
+        let begin = begin.load(Ordering::Relaxed);
+        begin != 0 && begin <= address && address.saturating_add(bytes) <= end.load(Ordering::Relaxed)
+    })
+}
+
+/// See mmap(2).
+///
+/// # Safety
+/// As of the C library's.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn mmap(
+    address: *mut c_void,
+    bytes: size_t,
+    protection: c_int,
+    flags: c_int,
+    file: c_int,
+    offset: off_t,
+) -> *mut c_void {
+    let fixed = flags & libc::MAP_FIXED != 0;
+    if fixed && windows::soften(address as usize, bytes).is_err() {
+        set_errno(libc::ENOMEM);
+        return libc::MAP_FAILED;
+    }
+    let real = |bytes| next::mmap(address as usize, bytes, protection, flags, file, offset);
+    if fixed && flags & libc::MAP_ANONYMOUS != 0 && is_in_filled(address as usize, bytes) {
+        let at = real(bytes);
+        if at != FAILED {
+            plain::advise(at, bytes);
+        }
+        return at as *mut c_void;
+    }
+    if !is_to_be_filled(bytes, protection, flags) || !count::is_large_with(bytes) {
+        return real(bytes) as *mut c_void;
+    }
+    let at = if address.is_null() { at_window(bytes, real) } else { real(bytes) };
+    if at != FAILED {
+        fill(at, bytes);
+        remember(at, bytes);
+    }
+    at as *mut c_void
+}
+
+/// See mmap(2); the same as [`mmap`].
+///
+/// # Safety
+/// As of the C library's.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn mmap64(
+    address: *mut c_void,
+    bytes: size_t,
+    protection: c_int,
+    flags: c_int,
+    file: c_int,
+    offset: off_t,
+) -> *mut c_void {
+    // SAFETY: the caller's.
+    unsafe { mmap(address, bytes, protection, flags, file, offset) }
+}
+
+/// Whether a mapping is memory to be written, and large, and not a reservation of addresses.
+fn is_to_be_filled(bytes: usize, protection: c_int, flags: c_int) -> bool {
+    const OTHERS: c_int = libc::MAP_NORESERVE | libc::MAP_STACK | libc::MAP_GROWSDOWN | libc::MAP_HUGETLB;
+    let is_private = flags & libc::MAP_TYPE == libc::MAP_PRIVATE && flags & libc::MAP_ANONYMOUS != 0;
+    let is_written = protection & libc::PROT_WRITE != 0;
+    bytes >= WINDOW_BYTES && is_private && is_written && flags & OTHERS == 0
+}
+
+/// Maps at the begin of a window, which kernels before 6.7 do not by themselves.
+fn at_window(bytes: usize, real: impl Fn(usize) -> usize) -> usize {
+    let at = real(bytes);
+    if at == FAILED || at.is_multiple_of(WINDOW_BYTES) {
+        return at;
+    }
+    let whole = bytes.next_multiple_of(PAGE_BYTES);
+    let more = real(whole + WINDOW_BYTES);
+    if more == FAILED {
+        return at;
+    }
+    next::munmap(at, whole);
+    let begin = more.next_multiple_of(WINDOW_BYTES);
+    if begin > more {
+        next::munmap(more, begin - more);
+    }
+    let (end, all) = (begin + whole, more + whole + WINDOW_BYTES);
+    if all > end {
+        next::munmap(end, all - end);
+    }
+    begin
+}
+
+fn fill(address: usize, bytes: usize) {
+    let begin = address.next_multiple_of(PAGE_BYTES);
+    let end = (address + bytes).next_multiple_of(PAGE_BYTES);
+    if plain::fill(begin, end - begin) {
+        MAPPED.add(end - begin);
+    }
+}
+
+/// See munmap(2).
+///
+/// # Safety
+/// As of the C library's.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn munmap(address: *mut c_void, bytes: size_t) -> c_int {
+    if soften(address, bytes).is_err() {
+        return -1;
+    }
+    let result = next::munmap(address as usize, bytes);
+    if result == 0 && bytes >= WINDOW_BYTES {
+        forget(address as usize);
+    }
+    result
+}
+
+fn soften(address: *mut c_void, bytes: usize) -> Result<(), ()> {
+    windows::soften(address as usize, bytes).map_err(|_| set_errno(libc::ENOMEM))
+}
+
+/// See mremap(2).
+///
+/// # Safety
+/// As of the C library's.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn mremap(
+    address: *mut c_void,
+    bytes: size_t,
+    new_bytes: size_t,
+    flags: c_int,
+    new_address: *mut c_void,
+) -> *mut c_void {
+    let is_fixed = flags & libc::MREMAP_FIXED != 0;
+    if soften(address, bytes).is_err() || is_fixed && soften(new_address, new_bytes).is_err() {
+        return libc::MAP_FAILED;
+    }
+    let at = next::mremap(address as usize, bytes, new_bytes, flags, new_address);
+    if at != FAILED && bytes > 0 && forget(address as usize) {
+        remember(at, new_bytes);
+        if new_bytes >= bytes + WINDOW_BYTES {
+            fill(at + bytes, new_bytes - bytes);
+        }
+    }
+    at as *mut c_void
+}
+
+/// See mprotect(2).
+///
+/// # Safety
+/// As of the C library's.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn mprotect(address: *mut c_void, bytes: size_t, protection: c_int) -> c_int {
+    if soften(address, bytes).is_err() {
+        return -1;
+    }
+    next::mprotect(address as usize, bytes, protection)
+}
+
+/// See madvise(2).
+///
+/// # Safety
+/// As of the C library's.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn madvise(address: *mut c_void, bytes: size_t, advice: c_int) -> c_int {
+    let at = address as usize;
+    let real = || next::madvise(at, bytes, advice);
+    if bytes == 0 || !at.is_multiple_of(PAGE_BYTES) || !windows::touches_pool(at, bytes) {
+        return real();
+    }
+    let is_inside = windows::is_in_pool(at, bytes);
+    match advice {
+        libc::MADV_DONTNEED if is_inside => {
+            // The page stays, so that it can be had again.
+            // SAFETY: the caller gives up what is there.
+            unsafe { std::ptr::write_bytes(address.cast::<u8>(), 0, bytes.next_multiple_of(PAGE_BYTES)) };
+            0
+        }
+        // Nothing is better than what is there.
+        libc::MADV_FREE
+        | libc::MADV_HUGEPAGE
+        | libc::MADV_NOHUGEPAGE
+        | libc::MADV_COLLAPSE
+        | libc::MADV_MERGEABLE
+        | libc::MADV_UNMERGEABLE
+        | libc::MADV_COLD
+        | libc::MADV_PAGEOUT
+        | libc::MADV_WILLNEED
+        | libc::MADV_NORMAL
+        | libc::MADV_RANDOM
+        | libc::MADV_SEQUENTIAL
+        | libc::MADV_POPULATE_READ
+        | libc::MADV_POPULATE_WRITE
+            if is_inside =>
+        {
+            0
+        }
+        _ if soften(address, bytes).is_err() => -1,
+        _ => real(),
+    }
+}
+
+/// See brk(2).
+///
+/// # Safety
+/// As of the C library's.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn brk(end: *mut c_void) -> c_int {
+    let before = next::sbrk(0);
+    let result = next::brk(end as usize);
+    if result == 0 {
+        grown(before, end as usize);
+    }
+    result
+}
+
+/// See brk(2).
+///
+/// # Safety
+/// As of the C library's.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn sbrk(bytes: libc::intptr_t) -> *mut c_void {
+    let before = next::sbrk(bytes);
+    if before != FAILED && bytes > 0 {
+        grown(before, before + bytes as usize);
+    }
+    before as *mut c_void
+}
+
+/// Fills what the end of the program's data grew by.
+fn grown(from: usize, to: usize) {
+    if from != FAILED && to >= from.saturating_add(WINDOW_BYTES) && count::is_large_with(to - from) {
+        fill(from, to - from);
+    }
+}

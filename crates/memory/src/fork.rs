@@ -1,0 +1,171 @@
+//! What a forked child gets.
+//!
+//! A private large page is shared with the child until one of the two writes. If the parent writes and the pool is
+//! empty, the kernel takes the page away from the child, and the child ends by SIGBUS when it comes to it. So the child
+//! copies everything into ordinary memory before it does anything else, and the thread that forks waits for that. Other
+//! threads of the parent may write meanwhile; what the kernel takes from the child then is seen while it copies, by an
+//! error and not by a signal. Then the child ends, and `fork` fails in the parent as if there had been no memory.
+
+use crate::count;
+use crate::heap;
+use crate::kernel::{self, Descriptor, Errno, PAGE_BYTES, READ_WRITE, map, read_own, unmap};
+use crate::lock::Lock;
+use crate::pieces::{self, Window};
+use crate::report;
+use crate::say::say;
+use crate::windows;
+use libc::c_int;
+use std::cell::Cell;
+use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};
+
+/// One fork at a time: nobody else's child gets the descriptors by which a parent learns that its child has ended.
+static FORKS: Lock = Lock::new();
+/// Who reads, and who writes.
+static PIPE: [AtomicI32; 2] = [AtomicI32::new(NONE), AtomicI32::new(NONE)];
+const NONE: c_int = -1;
+
+thread_local! {
+    static IS_LOST: Cell<bool> = const { Cell::new(false) };
+}
+
+/// What a child without memory ends with, which nobody sees where `fork` is this library's.
+const LOST: c_int = 127;
+
+/// Bytes that are looked at together: where they are all zeros nothing is written.
+const BUFFER_BYTES: usize = 256 << 10;
+
+/// Makes sure that `fork` does all this.
+pub fn install() {
+    // SAFETY: the functions live as long as the process, because a preloaded library is never unloaded.
+    unsafe { libc::pthread_atfork(Some(before), Some(in_parent), Some(in_child)) };
+}
+
+/// Whether the last child that this thread forked could not get its memory.
+pub fn is_lost() -> bool {
+    IS_LOST.try_with(|lost| lost.replace(false)).unwrap_or(false)
+}
+
+fn has_pool() -> bool {
+    pieces::all().any(|piece| piece.run(0..piece.windows, Window::Pool).is_some())
+}
+
+pub extern "C" fn before() {
+    kernel::quietly(|| {
+        FORKS.take();
+        heap::lock().take();
+        windows::lock().take();
+        pieces::lock().take();
+        if has_pool() {
+            let mut ends = [NONE; 2];
+            // SAFETY: the call writes two descriptors. Without any the parent does not wait, and the child copies all
+            // the same.
+            if unsafe { libc::pipe2(ends.as_mut_ptr(), libc::O_CLOEXEC) } == 0 {
+                PIPE[0].store(ends[0], Ordering::Relaxed);
+                PIPE[1].store(ends[1], Ordering::Relaxed);
+            }
+        }
+    });
+}
+
+fn unlock() {
+    pieces::lock().give();
+    windows::lock().give();
+    heap::lock().give();
+    FORKS.give();
+}
+
+fn take(end: usize) -> Option<Descriptor> {
+    Some(PIPE[end].swap(NONE, Ordering::Relaxed)).filter(|end| *end != NONE).map(Descriptor)
+}
+
+pub extern "C" fn in_parent() {
+    kernel::quietly(|| {
+        let reader = take(0);
+        drop(take(1));
+        if let Some(reader) = reader {
+            // The child says one byte, or ends, and then nobody is left to say anything.
+            let is_whole = reader.read(&mut [0]) == Ok(1);
+            if !is_whole {
+                complain();
+            }
+            let _ = IS_LOST.try_with(|lost| lost.set(!is_whole));
+        }
+        unlock();
+    });
+}
+
+pub extern "C" fn in_child() {
+    kernel::quietly(|| {
+        drop(take(0));
+        let writer = take(1);
+        let mut before = blocked(None);
+        if copy_all().is_err() {
+            // SAFETY: ends the process, of which the parent learns.
+            unsafe { libc::syscall(libc::SYS_exit_group, LOST) };
+        }
+        count::begin_child();
+        report::begin_process();
+        blocked(Some(&mut before));
+        if let Some(writer) = writer {
+            kernel::write(writer.0, &[1]);
+        }
+        unlock();
+    });
+}
+
+/// Says once why forks fail.
+fn complain() {
+    static IS_SAID: AtomicBool = AtomicBool::new(false);
+    if !IS_SAID.swap(true, Ordering::Relaxed) {
+        say(format_args!(
+            "a child of process {} could not copy its parent's large pages: memory is short, or another \
+             thread wrote while the pool was empty; the fork fails, a larger pool helps (`still pages`)",
+            kernel::own_pid()
+        ));
+    }
+}
+
+/// Blocks all signals, or sets the mask to what it was: a handler might touch what is not there any more.
+fn blocked(to: Option<&mut libc::sigset_t>) -> libc::sigset_t {
+    // SAFETY: sets are plain data, which the calls fill.
+    unsafe {
+        let mut all: libc::sigset_t = std::mem::zeroed();
+        let mut before: libc::sigset_t = std::mem::zeroed();
+        libc::sigfillset(&mut all);
+        let to = to.map_or(&raw const all, |set| &raw const *set);
+        libc::pthread_sigmask(libc::SIG_SETMASK, to, &mut before);
+        before
+    }
+}
+
+fn copy_all() -> Result<(), Errno> {
+    if !has_pool() {
+        return Ok(());
+    }
+    let buffer = map(BUFFER_BYTES, READ_WRITE, libc::MAP_PRIVATE)?;
+    // SAFETY: just mapped, as long, and nobody else's.
+    let bytes = unsafe { std::slice::from_raw_parts_mut(buffer as *mut u8, BUFFER_BYTES) };
+    for piece in pieces::all() {
+        let mut copy = |from, to, count| copy(from, to, count, bytes);
+        windows::each_pool(&piece, 0..piece.windows, |run| windows::replace(&piece, run, &mut copy))?;
+    }
+    // SAFETY: mapped above.
+    unsafe { unmap(buffer, BUFFER_BYTES) };
+    Ok(())
+}
+
+/// Copies what is not zero into memory that is.
+fn copy(from: usize, to: usize, bytes: usize, buffer: &mut [u8]) -> Result<(), Errno> {
+    for at in (0..bytes).step_by(buffer.len()) {
+        let count = buffer.len().min(bytes - at);
+        read_own(from + at, &mut buffer[..count])?;
+        for (index, page) in buffer[..count].chunks_exact(PAGE_BYTES).enumerate() {
+            if page.iter().any(|byte| *byte != 0) {
+                let place = (to + at + index * PAGE_BYTES) as *mut u8;
+                // SAFETY: the place is in memory that was mapped for this.
+                unsafe { std::ptr::copy_nonoverlapping(page.as_ptr(), place, PAGE_BYTES) };
+            }
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,317 @@
+//! The allocator: mimalloc, over ranges of addresses that it is given and whose memory it asks for here.
+//!
+//! It never gives memory back, so that a program that allocates and frees in each time step makes no system call.
+//! Blocks that are larger than what it can share out, and those aligned to more than it can, are pieces of their own.
+
+use crate::kernel::{WINDOW_BYTES, set_errno};
+use crate::lock::Lock;
+use crate::pieces::{self, Piece, Purpose};
+use crate::windows::{self, Want};
+use libc::{c_int, c_long, c_void, size_t};
+use std::cell::Cell;
+use std::ptr::null_mut;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+type Commit = extern "C" fn(bool, *mut c_void, size_t, *mut bool, *mut c_void) -> bool;
+
+// Of mimalloc.h, what `libmimalloc-sys` declares only together with everything, or not at all.
+unsafe extern "C" {
+    fn mi_manage_memory(
+        start: *mut c_void,
+        bytes: size_t,
+        is_committed: bool,
+        is_pinned: bool,
+        is_zero: bool,
+        numa_node: c_int,
+        is_exclusive: bool,
+        commit: Commit,
+        commit_argument: *mut c_void,
+        arena: *mut *mut c_void,
+    ) -> bool;
+    fn mi_malloc_aligned_at(bytes: size_t, align: size_t, offset: size_t) -> *mut c_void;
+    fn mi_zalloc_aligned_at(bytes: size_t, align: size_t, offset: size_t) -> *mut c_void;
+    fn mi_usable_size(block: *const c_void) -> size_t;
+    fn mi_thread_init();
+    fn mi_option_set(option: c_int, value: c_long);
+}
+
+/// Numbers of options in mimalloc.h.
+const PURGE_DELAY: c_int = 15;
+const DISALLOW_OS_ALLOC: c_int = 17;
+const ARENA_MAX_OBJECT_KIB: c_int = 45;
+
+/// A range for the allocator is a multiple of this.
+const ARENA_BYTES: usize = 32 << 20;
+/// The first range; each further one is as large as all before, so that a limit that is set later still is one.
+const ARENA_BYTES_FIRST: usize = 256 << 20;
+/// The same where the program's addresses are bounded.
+const ARENA_BYTES_BOUNDED: usize = 64 << 20;
+const ARENA_BYTES_MOST: usize = 16 << 30;
+/// From here on a block is a piece of its own.
+const BLOCK_BYTES: usize = 8 << 30;
+/// The largest alignment that the allocator knows.
+const ALIGN_MOST: usize = 64 << 10;
+/// Below this the allocator aligns blocks to less than the C library does.
+const BYTES_LEAST: usize = 16;
+/// From here on blocks are coloured.
+const COLOURED_BYTES: usize = 1 << 20;
+const COLOUR_BYTES: usize = 512;
+const COLOURS: usize = 61;
+const COLOUR_ALIGN: usize = 32 << 10;
+
+thread_local! {
+    static IS_NOTING: Cell<bool> = const { Cell::new(false) };
+    static HAS_FAILED: Cell<bool> = const { Cell::new(false) };
+}
+
+static GROWTH: Lock = Lock::new();
+
+/// Held across `fork`.
+pub fn lock() -> &'static Lock {
+    &GROWTH
+}
+
+static RESERVED: AtomicUsize = AtomicUsize::new(0);
+
+/// Gives the allocator memory for addresses of its own. It asks for some again that it has, and never gives any back.
+extern "C" fn commit(is_wanted: bool, start: *mut c_void, bytes: size_t, _: *mut bool, _: *mut c_void) -> bool {
+    if !is_wanted {
+        return false;
+    }
+    let want = if IS_NOTING.try_with(Cell::get).unwrap_or(false) { Want::Notes } else { Want::Large };
+    let is_done = windows::fill(start as usize, bytes, want);
+    if !is_done {
+        let _ = HAS_FAILED.try_with(|failed| failed.set(true));
+    }
+    is_done
+}
+
+/// Gives the allocator another range, which can hold a block of this size. `seen` is what it had when it was found too
+/// little.
+fn grow(bytes: usize, seen: usize) -> bool {
+    let _held = GROWTH.hold();
+    let had = RESERVED.load(Ordering::Relaxed);
+    if had != seen {
+        return true;
+    }
+    if had == 0 {
+        // SAFETY: numbers of options that there are.
+        unsafe {
+            mi_option_set(PURGE_DELAY, -1);
+            mi_option_set(DISALLOW_OS_ALLOC, 1);
+            mi_option_set(ARENA_MAX_OBJECT_KIB, (ARENA_BYTES_MOST >> 10) as c_long);
+        }
+    }
+    let needed = bytes.saturating_add(2 * ARENA_BYTES).next_multiple_of(ARENA_BYTES);
+    // The allocator's own notes at the begin are no page of the pool, and a page of 1 GiB wants room behind them.
+    let room = if page_align() > WINDOW_BYTES { 4 * page_align() } else { 0 };
+    let usual = if is_bounded() { ARENA_BYTES_BOUNDED } else { ARENA_BYTES_FIRST.max(room) };
+    let wanted = usual.max(had).min(ARENA_BYTES_MOST).max(needed) / ARENA_BYTES * ARENA_BYTES;
+    let reserve = |bytes| pieces::reserve(Purpose::Heap, bytes, page_align());
+    let Ok(piece) = reserve(wanted).or_else(|_| reserve(needed)) else { return false };
+    let _ = IS_NOTING.try_with(|noting| noting.set(true));
+    // SAFETY: the range is this library's, has no memory yet, and is never given back.
+    let is_given = unsafe {
+        mi_manage_memory(
+            piece.address as _,
+            piece.bytes(),
+            false,
+            false,
+            true,
+            -1,
+            false,
+            commit,
+            null_mut(),
+            null_mut(),
+        )
+    };
+    let _ = IS_NOTING.try_with(|noting| noting.set(false));
+    RESERVED.store(had + piece.bytes(), Ordering::Relaxed);
+    is_given
+}
+
+fn page_align() -> usize {
+    crate::pool::page_bytes().max(WINDOW_BYTES)
+}
+
+/// Whether the process may have only so many addresses.
+fn is_bounded() -> bool {
+    // SAFETY: plain data, which the call fills.
+    unsafe {
+        let mut limit: libc::rlimit = std::mem::zeroed();
+        libc::getrlimit(libc::RLIMIT_AS, &mut limit) == 0 && limit.rlim_cur != libc::RLIM_INFINITY
+    }
+}
+
+/// Has the allocator prepare for the thread that calls this, which no fork may cut in two: its own locks are not known
+/// to a child.
+pub fn begin_thread() {
+    let _held = GROWTH.hold();
+    // SAFETY: takes nothing.
+    unsafe { mi_thread_init() };
+}
+
+/// Asks the allocator, which is given more addresses where it has too few.
+fn asking(bytes: usize, ask: impl Fn() -> *mut c_void) -> *mut c_void {
+    for _ in 0..4 {
+        let seen = RESERVED.load(Ordering::Acquire);
+        if seen > 0 {
+            let _ = HAS_FAILED.try_with(|failed| failed.set(false));
+            let block = ask();
+            if !block.is_null() {
+                return block;
+            }
+            if HAS_FAILED.try_with(Cell::get).unwrap_or(false) {
+                break;
+            }
+        }
+        if !grow(bytes, seen) {
+            break;
+        }
+    }
+    set_errno(libc::ENOMEM);
+    null_mut()
+}
+
+/// A block.
+#[inline]
+pub fn allocate(bytes: usize, is_zero: bool) -> *mut c_void {
+    if bytes < COLOURED_BYTES && RESERVED.load(Ordering::Relaxed) > 0 {
+        let bytes = bytes.max(BYTES_LEAST);
+        // SAFETY: takes a size.
+        let block =
+            unsafe { if is_zero { libmimalloc_sys::mi_zalloc(bytes) } else { libmimalloc_sys::mi_malloc(bytes) } };
+        if !block.is_null() {
+            return block;
+        }
+    }
+    allocate_slowly(bytes, is_zero)
+}
+
+#[cold]
+fn allocate_slowly(bytes: usize, is_zero: bool) -> *mut c_void {
+    if bytes > isize::MAX as usize - ARENA_BYTES_MOST {
+        set_errno(libc::ENOMEM);
+        return null_mut();
+    }
+    if bytes >= BLOCK_BYTES {
+        return piece_for(bytes, page_align()).unwrap_or_else(no_memory);
+    }
+    if bytes < COLOURED_BYTES {
+        let bytes = bytes.max(BYTES_LEAST);
+        // SAFETY: takes a size.
+        return asking(bytes, || unsafe {
+            if is_zero { libmimalloc_sys::mi_zalloc(bytes) } else { libmimalloc_sys::mi_malloc(bytes) }
+        });
+    }
+    // Arrays of a power of two would else begin at the same set of the caches.
+    static COLOUR: AtomicUsize = AtomicUsize::new(0);
+    let colour = COLOUR.fetch_add(1, Ordering::Relaxed) % COLOURS * COLOUR_BYTES;
+    let offset = (COLOUR_ALIGN - colour) % COLOUR_ALIGN;
+    // SAFETY: takes sizes.
+    asking(bytes, || unsafe {
+        if is_zero {
+            mi_zalloc_aligned_at(bytes, COLOUR_ALIGN, offset)
+        } else {
+            mi_malloc_aligned_at(bytes, COLOUR_ALIGN, offset)
+        }
+    })
+}
+
+fn no_memory() -> *mut c_void {
+    set_errno(libc::ENOMEM);
+    null_mut()
+}
+
+/// A block that is a piece of its own.
+fn piece_for(bytes: usize, align: usize) -> Option<*mut c_void> {
+    let piece = pieces::reserve(Purpose::Block, bytes, align.max(page_align())).ok()?;
+    if !windows::fill(piece.address, bytes, Want::Large) {
+        give_back(piece);
+        return None;
+    }
+    Some(piece.address as *mut c_void)
+}
+
+fn give_back(piece: Piece) {
+    crate::kernel::quietly(|| {
+        let _held = windows::lock().hold();
+        windows::forget(&piece);
+        // SAFETY: the block is freed, or was never handed out.
+        unsafe { pieces::give_back(piece) };
+    });
+}
+
+/// A block at a multiple of `align`, a power of two. `None`: it is not for this heap.
+pub fn allocate_aligned(bytes: usize, align: usize) -> Option<*mut c_void> {
+    if bytes > isize::MAX as usize - ARENA_BYTES_MOST {
+        return Some(no_memory());
+    }
+    // Who wants whole pages may want to protect them, for which small pages are better.
+    if align >= crate::kernel::PAGE_BYTES && bytes < WINDOW_BYTES {
+        return None;
+    }
+    if align > ALIGN_MOST || bytes >= BLOCK_BYTES {
+        return piece_for(bytes, align);
+    }
+    let bytes = bytes.max(BYTES_LEAST);
+    // SAFETY: takes a size and a power of two.
+    Some(asking(bytes, || unsafe { libmimalloc_sys::mi_malloc_aligned(bytes, align) }))
+}
+
+/// Whose a block is.
+#[inline]
+pub fn owner(block: *mut c_void) -> Option<Piece> {
+    pieces::find(block as usize).filter(|piece| piece.purpose != Purpose::Loaded)
+}
+
+/// Frees a block of this heap.
+///
+/// # Safety
+/// The block is of the piece, and nobody uses it any more.
+#[inline]
+pub unsafe fn free(block: *mut c_void, of: Piece) {
+    match of.purpose {
+        // SAFETY: as said.
+        Purpose::Heap => unsafe { libmimalloc_sys::mi_free(block) },
+        Purpose::Block => give_back(of),
+        Purpose::Loaded => {}
+    }
+}
+
+/// Bytes that a block has.
+///
+/// # Safety
+/// The block is of the piece.
+pub unsafe fn usable_bytes(block: *mut c_void, of: &Piece) -> usize {
+    match of.purpose {
+        // SAFETY: as said.
+        Purpose::Heap => unsafe { mi_usable_size(block) },
+        _ => of.end() - block as usize,
+    }
+}
+
+/// Changes the size of a block, which may move. `None`: there is no memory, and the block is as it was.
+///
+/// # Safety
+/// The block is of the piece.
+pub unsafe fn reallocate(block: *mut c_void, of: Piece, bytes: usize) -> *mut c_void {
+    // SAFETY: as said.
+    let had = unsafe { usable_bytes(block, &of) };
+    if bytes <= had && bytes >= had / 2 {
+        return block;
+    }
+    // A large block that grows once will grow again.
+    let may_grow = bytes > had && (COLOURED_BYTES..BLOCK_BYTES / 2).contains(&bytes);
+    let more = if may_grow { bytes / 8 } else { 0 };
+    let new = allocate(bytes.saturating_add(more), false);
+    if new.is_null() {
+        return new;
+    }
+    // SAFETY: both have that many bytes, and the old one is the caller's to give up.
+    unsafe {
+        std::ptr::copy_nonoverlapping(block.cast::<u8>(), new.cast::<u8>(), had.min(bytes));
+        free(block, of);
+    }
+    new
+}

@@ -1,0 +1,214 @@
+//! What is asked of the kernel, past the functions that this library and others put in the way.
+
+use libc::{c_int, c_void};
+use std::sync::atomic::AtomicU32;
+
+/// A window: what one entry of a page table of the second level covers.
+pub const WINDOW_BYTES: usize = 2 << 20;
+pub const PAGE_BYTES: usize = 4 << 10;
+
+pub const READ_WRITE: c_int = libc::PROT_READ | libc::PROT_WRITE;
+
+/// `errno` of a call that failed.
+pub type Errno = c_int;
+
+pub fn errno() -> Errno {
+    // SAFETY: the C library gives each thread a valid location.
+    unsafe { *libc::__errno_location() }
+}
+
+pub fn set_errno(errno: Errno) {
+    // SAFETY: as for `errno`.
+    unsafe { *libc::__errno_location() = errno };
+}
+
+/// Runs `work` without a trace in `errno`.
+pub fn quietly<T>(work: impl FnOnce() -> T) -> T {
+    let before = errno();
+    let result = work();
+    set_errno(before);
+    result
+}
+
+/// Makes a call whose arguments are all as wide as the kernel reads them.
+///
+/// # Safety
+/// As of the call.
+unsafe fn call(number: libc::c_long, arguments: [usize; 6]) -> Result<usize, Errno> {
+    let [one, two, three, four, five, six] = arguments;
+    // SAFETY: the caller's.
+    match unsafe { libc::syscall(number, one, two, three, four, five, six) } {
+        -1 => Err(errno()),
+        result => Ok(result as usize),
+    }
+}
+
+/// New memory without a file. Where is the kernel's choice.
+pub fn map(bytes: usize, protection: c_int, flags: c_int) -> Result<usize, Errno> {
+    map_file(bytes, protection, flags | libc::MAP_ANONYMOUS, -1)
+}
+
+/// A new mapping of a file's begin. Where is the kernel's choice.
+pub fn map_file(bytes: usize, protection: c_int, flags: c_int, file: c_int) -> Result<usize, Errno> {
+    // SAFETY: without MAP_FIXED the call touches no memory that there is.
+    unsafe { call(libc::SYS_mmap, [0, bytes, protection as usize, flags as usize, file as usize, 0]) }
+}
+
+/// Takes a mapping away.
+///
+/// # Safety
+/// It is this library's own, and nobody uses it any more.
+pub unsafe fn unmap(address: usize, bytes: usize) {
+    // SAFETY: as said.
+    let _ = unsafe { call(libc::SYS_munmap, [address, bytes, 0, 0, 0, 0]) };
+}
+
+/// Puts a mapping in the place of another.
+///
+/// # Safety
+/// Both are this library's own, and nobody misses what was at `to`.
+pub unsafe fn move_over(from: usize, bytes: usize, to: usize) -> Result<(), Errno> {
+    let flags = libc::MREMAP_MAYMOVE | libc::MREMAP_FIXED;
+    // SAFETY: as said.
+    unsafe { call(libc::SYS_mremap, [from, bytes, bytes, flags as usize, to, 0]) }.map(drop)
+}
+
+/// Changes the protection of memory.
+///
+/// # Safety
+/// It is this library's own, and may be used so.
+pub unsafe fn protect(address: usize, bytes: usize, protection: c_int) -> Result<(), Errno> {
+    // SAFETY: as said.
+    unsafe { call(libc::SYS_mprotect, [address, bytes, protection as usize, 0, 0, 0]) }.map(drop)
+}
+
+/// Advice that changes no content: large pages, or that pages are there.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Advice {
+    /// In large pages where some can be had.
+    Large,
+    /// Made large now.
+    Collapse,
+    /// There now, to be written.
+    Populate,
+}
+
+/// Gives advice. Memory that is not there, or cannot be, is an error.
+pub fn advise(address: usize, bytes: usize, advice: Advice) -> Result<(), Errno> {
+    let number = match advice {
+        Advice::Large => libc::MADV_HUGEPAGE,
+        Advice::Collapse => libc::MADV_COLLAPSE,
+        Advice::Populate => libc::MADV_POPULATE_WRITE,
+    };
+    // SAFETY: none of them changes what is in the memory.
+    unsafe { call(libc::SYS_madvise, [address, bytes, number as usize, 0, 0, 0]) }.map(drop)
+}
+
+/// Reads memory of this process. Where it is not there this is an error and no signal.
+///
+/// By the call that writes into another process's memory, which is this one: what it writes it reads as any call reads
+/// its arguments. The call that reads would first take a large page of its own for what is shared with another process.
+pub fn read_own(address: usize, out: &mut [u8]) -> Result<(), Errno> {
+    let mut done = 0;
+    while done < out.len() {
+        let rest = &mut out[done..];
+        let from = libc::iovec { iov_base: (address + done) as *mut c_void, iov_len: rest.len() };
+        let to = libc::iovec { iov_base: rest.as_mut_ptr().cast(), iov_len: rest.len() };
+        // SAFETY: the call writes only what `rest` is, and reads what it checks.
+        let copied = unsafe {
+            let (from, to) = (&raw const from as usize, &raw const to as usize);
+            call(libc::SYS_process_vm_writev, [own_pid() as usize, from, 1, to, 1, 0])
+        };
+        match copied? {
+            0 => return Err(libc::EFAULT),
+            copied => done += copied,
+        }
+    }
+    Ok(())
+}
+
+pub fn own_pid() -> libc::pid_t {
+    // SAFETY: takes nothing.
+    unsafe { libc::syscall(libc::SYS_getpid) as libc::pid_t }
+}
+
+/// Writes to a descriptor what it takes at once.
+pub fn write(descriptor: c_int, bytes: &[u8]) {
+    // SAFETY: the call reads the bytes, and no more of them.
+    let _ = unsafe { call(libc::SYS_write, [descriptor as usize, bytes.as_ptr() as usize, bytes.len(), 0, 0, 0]) };
+}
+
+/// Has pages of memory that are not there yet come from memory nodes in turn, a bit for each.
+pub fn interleave(address: usize, bytes: usize, nodes: u64) -> Result<(), Errno> {
+    let (mode, bits) = (libc::MPOL_INTERLEAVE as usize, u64::BITS as usize + 1);
+    // SAFETY: the call reads as many bits as it is told of, less one, and changes no content.
+    unsafe { call(libc::SYS_mbind, [address, bytes, mode, &raw const nodes as usize, bits, 0]) }.map(drop)
+}
+
+/// A descriptor for the faults of this process.
+pub fn userfaultfd(flags: c_int) -> Result<Descriptor, Errno> {
+    // SAFETY: the call makes a descriptor.
+    let opened = unsafe { call(libc::SYS_userfaultfd, [(flags | libc::O_CLOEXEC) as usize, 0, 0, 0, 0, 0]) };
+    opened.map(|descriptor| Descriptor(descriptor as c_int))
+}
+
+/// Makes a call on a descriptor, which reads and writes words.
+///
+/// # Safety
+/// The call has as many words.
+pub unsafe fn ioctl<const WORDS: usize>(
+    file: &Descriptor,
+    number: usize,
+    words: &mut [u64; WORDS],
+) -> Result<(), Errno> {
+    // SAFETY: as said.
+    unsafe { call(libc::SYS_ioctl, [file.0 as usize, number, words.as_mut_ptr() as usize, 0, 0, 0]) }.map(drop)
+}
+
+/// A descriptor that is closed in the end.
+#[derive(Debug)]
+pub struct Descriptor(pub c_int);
+
+impl Descriptor {
+    /// Opens a path that ends with a zero.
+    pub fn open(path: &std::ffi::CStr, flags: c_int) -> Result<Descriptor, Errno> {
+        // SAFETY: the path ends with a zero.
+        let opened = unsafe {
+            let flags = flags | libc::O_CLOEXEC;
+            call(libc::SYS_openat, [libc::AT_FDCWD as usize, path.as_ptr() as usize, flags as usize, 0o600, 0, 0])
+        };
+        opened.map(|descriptor| Descriptor(descriptor as c_int))
+    }
+
+    /// Reads what is there at once.
+    pub fn read(&self, out: &mut [u8]) -> Result<usize, Errno> {
+        loop {
+            // SAFETY: the call writes at most as many bytes as there are.
+            match unsafe { call(libc::SYS_read, [self.0 as usize, out.as_mut_ptr() as usize, out.len(), 0, 0, 0]) } {
+                Err(libc::EINTR) => {}
+                other => return other,
+            }
+        }
+    }
+}
+
+impl Drop for Descriptor {
+    fn drop(&mut self) {
+        // SAFETY: nobody else has this descriptor.
+        let _ = unsafe { call(libc::SYS_close, [self.0 as usize, 0, 0, 0, 0, 0]) };
+    }
+}
+
+/// Sleeps as long as a word is as said, or until it is woken.
+pub fn sleep_while(word: &AtomicU32, is: u32) {
+    let wait = (libc::FUTEX_WAIT | libc::FUTEX_PRIVATE_FLAG) as usize;
+    // SAFETY: the word outlives the call, which only reads it.
+    let _ = unsafe { call(libc::SYS_futex, [word.as_ptr() as usize, wait, is as usize, 0, 0, 0]) };
+}
+
+/// Wakes one who sleeps.
+pub fn wake_one(word: &AtomicU32) {
+    let wake = (libc::FUTEX_WAKE | libc::FUTEX_PRIVATE_FLAG) as usize;
+    // SAFETY: the word's address is a name here.
+    let _ = unsafe { call(libc::SYS_futex, [word.as_ptr() as usize, wake, 1, 0, 0, 0]) };
+}

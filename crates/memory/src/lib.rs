@@ -1,0 +1,60 @@
+//! The memory of a program that knows nothing of it, in large pages of a pool.
+//!
+//! The library is preloaded (`still run --pages`). It answers `malloc` and its family from a range of addresses of its
+//! own, whose windows it maps when they are first asked for: from the pool that `STILLFRAME_PAGES` names, all at once,
+//! so that no first touch costs a fault. What the program maps itself, its stacks and what it was loaded with stay the
+//! kernel's, in large pages where these can be had. `docs/large-pages.md` says what is where.
+//!
+//! | module | |
+//! |---|---|
+//! | `kernel`, `lock`, `say`, `files` | calls past other libraries, a lock, lines on standard error, short files |
+//! | `setting` | what the launcher said |
+//! | `count` | what was served from where |
+//! | `plain` | ordinary memory, in large pages where the kernel has some |
+//! | `stacks` | what threads stand on |
+//! | `nodes` | memory nodes that share the pages |
+//! | `pool` | pages of the pool, at addresses of our own |
+//! | `pieces` | ranges of addresses, and what each window of them is |
+//! | `guard` | memory that nobody writes for a while |
+//! | `windows` | filling windows, and making ordinary memory of them |
+//! | `heap` | the allocator |
+//! | `report` | what is said at the end of a process |
+//! | `fork` | what a forked child gets |
+//! | `segments` | what the program was loaded with |
+//! | `next` | the functions that this library stands before |
+//! | `family`, `calls`, `threads` | the functions of the C library that are stood in for |
+//! | `begin` | the begin of the process, and its end |
+//!
+//! Each uses only those above it.
+//!
+//! # Safety
+//!
+//! The library lives in somebody else's process. It maps and replaces memory only within ranges that it reserved
+//! itself, and which `pieces` knows, and in whole windows of the program's data, before the program runs. What it
+//! replaces it has copied. Everything else is passed to the kernel, which checks it, or is advice. Nothing here
+//! allocates through `malloc`, and no function called from outside panics. Its locks are held across `fork`, and by
+//! nobody who waits for another process but a thread that forks.
+#![allow(unsafe_code)]
+
+mod begin;
+mod calls;
+mod count;
+mod family;
+mod files;
+mod fork;
+mod guard;
+mod heap;
+mod kernel;
+mod lock;
+mod next;
+mod nodes;
+mod pieces;
+mod plain;
+mod pool;
+mod report;
+mod say;
+mod segments;
+mod setting;
+mod stacks;
+mod threads;
+mod windows;

@@ -1,0 +1,192 @@
+//! Ranges of addresses that are this library's, and what each window of them is.
+//!
+//! They are found without a lock, because `free` asks of every block whose it is. What their windows are is read and
+//! changed by who has the lock of `windows`.
+
+use crate::kernel::{Errno, WINDOW_BYTES, map, unmap};
+use crate::lock::Lock;
+use std::ops::Range;
+use std::sync::atomic::{AtomicU8, AtomicU64, AtomicUsize, Ordering};
+
+/// What a window is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(u8)]
+pub enum Window {
+    /// Addresses, and no memory.
+    Reserved = 0,
+    /// Ordinary memory.
+    Plain = 1,
+    /// A page of the pool, or a part of one.
+    Pool = 2,
+}
+
+/// What a range of addresses is for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(u64)]
+pub enum Purpose {
+    /// The allocator shares it out.
+    Heap = 1,
+    /// It is one block.
+    Block = 2,
+    /// The program was loaded there.
+    Loaded = 3,
+}
+
+/// Purpose, first window and count of windows in one word, so that who reads it without a lock finds them whole.
+struct Slot {
+    place: AtomicU64,
+    states: AtomicUsize,
+}
+
+const SLOTS: usize = 512;
+const COUNT_BITS: u32 = 31;
+const FIRST_BITS: u32 = 31;
+
+static SLOTS_OF_ALL: [Slot; SLOTS] = [const { Slot { place: AtomicU64::new(0), states: AtomicUsize::new(0) } }; SLOTS];
+/// As many slots as were ever used.
+static USED: AtomicUsize = AtomicUsize::new(0);
+static CHANGE: Lock = Lock::new();
+
+/// A range of addresses.
+#[derive(Debug, Clone, Copy)]
+pub struct Piece {
+    pub purpose: Purpose,
+    pub address: usize,
+    pub windows: usize,
+    slot: usize,
+}
+
+impl Piece {
+    fn read(slot: usize) -> Option<Piece> {
+        let word = SLOTS_OF_ALL[slot].place.load(Ordering::Acquire);
+        let purpose = match word >> (COUNT_BITS + FIRST_BITS) {
+            1 => Purpose::Heap,
+            2 => Purpose::Block,
+            3 => Purpose::Loaded,
+            _ => return None,
+        };
+        let windows = word as usize & ((1 << COUNT_BITS) - 1);
+        let first = (word >> COUNT_BITS) as usize & ((1 << FIRST_BITS) - 1);
+        Some(Piece { purpose, address: first * WINDOW_BYTES, windows, slot })
+    }
+
+    pub fn bytes(&self) -> usize {
+        self.windows * WINDOW_BYTES
+    }
+
+    pub fn end(&self) -> usize {
+        self.address + self.bytes()
+    }
+
+    /// The windows that a range of addresses touches.
+    pub fn touched(&self, range: &Range<usize>) -> Range<usize> {
+        let (start, end) = (range.start.max(self.address), range.end.min(self.end()));
+        if start >= end {
+            return 0..0;
+        }
+        (start - self.address) / WINDOW_BYTES..(end - self.address).div_ceil(WINDOW_BYTES)
+    }
+
+    pub fn address_of(&self, window: usize) -> usize {
+        self.address + window * WINDOW_BYTES
+    }
+
+    fn states(&self) -> &[AtomicU8] {
+        let at = SLOTS_OF_ALL[self.slot].states.load(Ordering::Acquire) as *const AtomicU8;
+        // SAFETY: `add` mapped as many before it made the piece known, and they go only with the piece.
+        unsafe { std::slice::from_raw_parts(at, self.windows) }
+    }
+
+    pub fn window(&self, window: usize) -> Window {
+        match self.states()[window].load(Ordering::Relaxed) {
+            1 => Window::Plain,
+            2 => Window::Pool,
+            _ => Window::Reserved,
+        }
+    }
+
+    pub fn set(&self, windows: Range<usize>, is: Window) {
+        self.states()[windows].iter().for_each(|state| state.store(is as u8, Ordering::Relaxed));
+    }
+
+    /// The first run of windows of a kind among some.
+    pub fn run(&self, among: Range<usize>, kind: Window) -> Option<Range<usize>> {
+        let first = among.clone().find(|window| self.window(*window) == kind)?;
+        let end = (first..among.end).find(|window| self.window(*window) != kind).unwrap_or(among.end);
+        Some(first..end)
+    }
+}
+
+/// All of them.
+pub fn all() -> impl Iterator<Item = Piece> {
+    (0..USED.load(Ordering::Acquire)).filter_map(Piece::read)
+}
+
+/// The one that an address is in.
+#[inline]
+pub fn find(address: usize) -> Option<Piece> {
+    all().find(|piece| address.wrapping_sub(piece.address) < piece.bytes())
+}
+
+/// Makes a range of addresses known, all of whose windows are `Reserved`.
+pub fn add(purpose: Purpose, address: usize, bytes: usize) -> Result<Piece, Errno> {
+    let windows = bytes / WINDOW_BYTES;
+    let states = map(windows, crate::kernel::READ_WRITE, libc::MAP_PRIVATE)?;
+    let _held = CHANGE.hold();
+    let free = (0..SLOTS).find(|slot| Piece::read(*slot).is_none());
+    let Some(slot) = free else {
+        // SAFETY: just mapped, and nobody knows it.
+        unsafe { unmap(states, windows) };
+        return Err(libc::ENOMEM);
+    };
+    SLOTS_OF_ALL[slot].states.store(states, Ordering::Release);
+    let word = (purpose as u64) << (COUNT_BITS + FIRST_BITS) | ((address / WINDOW_BYTES) as u64) << COUNT_BITS;
+    SLOTS_OF_ALL[slot].place.store(word | windows as u64, Ordering::Release);
+    USED.fetch_max(slot + 1, Ordering::Release);
+    Ok(Piece { purpose, address, windows, slot })
+}
+
+/// Reserves addresses without memory, at a multiple of `align` (a power of two, of at least a window).
+pub fn reserve(purpose: Purpose, bytes: usize, align: usize) -> Result<Piece, Errno> {
+    let bytes = bytes.checked_next_multiple_of(WINDOW_BYTES).ok_or(libc::ENOMEM)?;
+    let more = bytes.checked_add(align).ok_or(libc::ENOMEM)?;
+    // What cannot be written counts for nothing in the kernel's account of memory; what is made to be written later
+    // does.
+    let at = map(more, libc::PROT_NONE, libc::MAP_PRIVATE)?;
+    let address = at.next_multiple_of(align);
+    // SAFETY: these are the edges of what was just mapped.
+    unsafe {
+        if address > at {
+            unmap(at, address - at);
+        }
+        if at + more > address + bytes {
+            unmap(address + bytes, at + more - address - bytes);
+        }
+    }
+    add(purpose, address, bytes).inspect_err(|_| {
+        // SAFETY: just mapped, and nobody knows it.
+        unsafe { unmap(address, bytes) }
+    })
+}
+
+/// Gives a piece's memory and addresses back.
+///
+/// # Safety
+/// Nobody uses it any more, and the caller has the lock of `windows`.
+pub unsafe fn give_back(piece: Piece) {
+    let states = SLOTS_OF_ALL[piece.slot].states.load(Ordering::Acquire);
+    {
+        let _held = CHANGE.hold();
+        SLOTS_OF_ALL[piece.slot].place.store(0, Ordering::Release);
+    }
+    // SAFETY: as said; the states were mapped by `add`, and nobody finds them any more.
+    unsafe {
+        unmap(piece.address, piece.bytes());
+        unmap(states, piece.windows);
+    }
+}
+
+/// Held across `fork`, so that the child finds the table whole.
+pub fn lock() -> &'static Lock {
+    &CHANGE
+}

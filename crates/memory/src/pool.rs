@@ -1,0 +1,153 @@
+//! Pages of the pool, at addresses of our own.
+//!
+//! Each run of pages is a private mapping of a file without a name, which is closed again: the program's descriptors
+//! stay its own, and what the mapping has is free when it is gone. A private mapping takes its reservation when it is
+//! made, so a pool that has too few pages says so then, and not by a signal later. The run is filled elsewhere and
+//! moved to its place only when it is whole.
+
+use crate::kernel::{Advice, Descriptor, Errno, READ_WRITE, WINDOW_BYTES, advise, map_file, move_over, quietly, unmap};
+use crate::nodes;
+use crate::say::say;
+use crate::setting;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+
+/// What a hugetlbfs says of itself in statfs(2).
+const HUGETLBFS: i64 = 0x9584_58f6;
+
+/// A pool just opened.
+pub struct Open {
+    file: Descriptor,
+    pub page_bytes: usize,
+    /// Bytes that nobody has.
+    pub free_bytes: usize,
+}
+
+/// Why nothing comes from the pool.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Refusal {
+    /// Nobody named one.
+    None,
+    /// A call failed.
+    Call(&'static str, Errno),
+    /// The directory is no longer a pool's.
+    Gone,
+    /// All pages are taken.
+    Empty,
+}
+
+/// Opens the pool.
+pub fn open() -> Result<Open, Refusal> {
+    let path = setting::pool().ok_or(Refusal::None)?;
+    let file = Descriptor::open(path, libc::O_TMPFILE | libc::O_RDWR).map_err(|errno| match errno {
+        libc::ENOENT | libc::EOPNOTSUPP | libc::ENOTDIR => Refusal::Gone,
+        errno => Refusal::Call("open", errno),
+    })?;
+    // SAFETY: plain data, valid when zeroed, of which the call writes at most the size.
+    let (result, told) = unsafe {
+        let mut told: libc::statfs = std::mem::zeroed();
+        (libc::fstatfs(file.0, &mut told), told)
+    };
+    let page_bytes = told.f_bsize as usize;
+    if result != 0 || told.f_type != HUGETLBFS || !page_bytes.is_multiple_of(WINDOW_BYTES) || page_bytes == 0 {
+        return Err(Refusal::Gone);
+    }
+    // One without a bound says nothing of itself; then what can be had shows when it is asked for.
+    let free_bytes = match told.f_blocks {
+        0 | u64::MAX => usize::MAX / 2 / page_bytes * page_bytes,
+        _ => (told.f_bfree as usize).saturating_mul(page_bytes),
+    };
+    PAGE_BYTES.store(page_bytes, Ordering::Relaxed);
+    Ok(Open { file, page_bytes, free_bytes })
+}
+
+static PAGE_BYTES: AtomicUsize = AtomicUsize::new(WINDOW_BYTES);
+
+/// How large its pages are, as far as anybody opened it.
+pub fn page_bytes() -> usize {
+    PAGE_BYTES.load(Ordering::Relaxed)
+}
+
+impl Open {
+    /// A run of pages that are all there, at an address that the kernel chose.
+    fn run(&self, bytes: usize) -> Result<usize, Refusal> {
+        let refused = |call| {
+            move |errno| match errno {
+                libc::ENOMEM => Refusal::Empty,
+                errno => Refusal::Call(call, errno),
+            }
+        };
+        let flags = libc::MAP_PRIVATE;
+        let at = map_file(bytes, READ_WRITE, flags, self.file.0).map_err(refused("mmap"))?;
+        nodes::spread(at, bytes);
+        // A cgroup may bound the pages that a job has, which shows only here.
+        if let Err(errno) = advise(at, bytes, Advice::Populate) {
+            // SAFETY: just mapped, and nobody knows it.
+            unsafe { unmap(at, bytes) };
+            return Err(if errno == libc::EFAULT { Refusal::Empty } else { Refusal::Call("madvise", errno) });
+        }
+        Ok(at)
+    }
+
+    /// Puts pages in the place of `bytes` at an address. They are zeros before `prepare` is called with where they are
+    /// and how many bytes. Gives how many bytes that were, from the begin on.
+    ///
+    /// # Safety
+    /// The place is this library's own or the program's before it runs, and `prepare` leaves nothing behind that is
+    /// missed.
+    pub unsafe fn place(&self, address: usize, bytes: usize, prepare: impl Fn(usize, usize)) -> Result<usize, Refusal> {
+        let mut step = bytes.min(self.free_bytes) / self.page_bytes * self.page_bytes;
+        loop {
+            if step == 0 {
+                return Err(Refusal::Empty);
+            }
+            match self.run(step) {
+                Ok(at) => {
+                    prepare(at, step);
+                    // SAFETY: as said; what was there is replaced whole.
+                    if let Err(errno) = unsafe { move_over(at, step, address) } {
+                        // SAFETY: the run is still where it was, and nobody knows it.
+                        unsafe { unmap(at, step) };
+                        return Err(Refusal::Call("mremap", errno));
+                    }
+                    return Ok(step);
+                }
+                // Another process was faster: what is left may be less.
+                Err(Refusal::Empty) => step = step / 2 / self.page_bytes * self.page_bytes,
+                Err(refusal) => return Err(refusal),
+            }
+        }
+    }
+}
+
+/// Says once why the program goes on in small pages.
+pub fn complain(refusal: Refusal) {
+    static IS_SAID: AtomicBool = AtomicBool::new(false);
+    if refusal == Refusal::None || IS_SAID.swap(true, Ordering::Relaxed) {
+        return;
+    }
+    let path = setting::pool().and_then(|path| path.to_str().ok()).unwrap_or("?");
+    let pid = crate::kernel::own_pid();
+    quietly(|| match refusal {
+        Refusal::None => {}
+        Refusal::Call("mremap", errno) => {
+            say(format_args!(
+                "the kernel does not move large pages of {path} (errno {errno}; Linux 5.16 does): \
+                 process {pid} goes on in small pages"
+            ));
+        }
+        Refusal::Call(call, errno) => {
+            say(format_args!(
+                "{call} of the pool {path} failed (errno {errno}): process {pid} goes on in small pages; \
+                 `still pages` shows the pools and whose they are"
+            ));
+        }
+        Refusal::Gone => say(format_args!(
+            "the pool {path} is not there any more: process {pid} goes on in small pages; \
+             `still pages` shows those that there are"
+        )),
+        Refusal::Empty => say(format_args!(
+            "the pool {path} is empty: process {pid} goes on in small pages; `still pages` shows who has it, \
+             `still pages reserve` makes a larger one"
+        )),
+    });
+}

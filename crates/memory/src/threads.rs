@@ -1,0 +1,119 @@
+//! The functions that begin threads and processes, and end these.
+
+use crate::count::STACKS;
+use crate::fork;
+use crate::heap;
+use crate::next::{self, Routine};
+use crate::report;
+use crate::stacks;
+use libc::{c_int, c_void, pid_t};
+
+/// What a thread is to do.
+struct Start {
+    routine: Routine,
+    argument: *mut c_void,
+}
+
+/// See pthread_create(3).
+///
+/// # Safety
+/// As of the C library's.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn pthread_create(
+    thread: *mut libc::pthread_t,
+    attributes: *const c_void,
+    routine: Routine,
+    argument: *mut c_void,
+) -> c_int {
+    let start = heap::allocate(size_of::<Start>(), false).cast::<Start>();
+    if start.is_null() {
+        return next::pthread_create(thread, attributes, routine, argument);
+    }
+    // SAFETY: the block has that size.
+    unsafe { start.write(Start { routine, argument }) };
+    let result = next::pthread_create(thread, attributes, begin, start.cast());
+    if result != 0 {
+        take(start);
+    }
+    result
+}
+
+/// Reads what a thread is to do, and frees it.
+fn take(start: *mut Start) -> Start {
+    // SAFETY: written by `pthread_create`, and read once.
+    unsafe {
+        let told = start.read();
+        if let Some(of) = heap::owner(start.cast()) {
+            heap::free(start.cast(), of);
+        }
+        told
+    }
+}
+
+/// The begin of every thread. It may end by an unwinding of the C library's (pthread_exit(3)), and holds nothing by
+/// then.
+extern "C-unwind" fn begin(start: *mut c_void) -> *mut c_void {
+    heap::begin_thread();
+    let Start { routine, argument } = take(start.cast());
+    let filled = stacks::fill_own();
+    let result = routine(argument);
+    STACKS.take(filled);
+    result
+}
+
+/// Runs a call that forks; what the child could not have is an error.
+fn forked(call: impl FnOnce() -> pid_t) -> pid_t {
+    fork::is_lost();
+    let child = call();
+    if child > 0 && fork::is_lost() {
+        let mut status = 0;
+        // SAFETY: the child has ended or is about to; the call writes a number.
+        unsafe { libc::waitpid(child, &mut status, 0) };
+        crate::kernel::set_errno(libc::ENOMEM);
+        return -1;
+    }
+    child
+}
+
+/// See fork(2).
+///
+/// # Safety
+/// As of the C library's.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn fork() -> pid_t {
+    forked(next::fork)
+}
+
+/// See _exit(2).
+#[unsafe(no_mangle)]
+pub extern "C" fn _exit(status: c_int) -> ! {
+    report::end();
+    loop {
+        // SAFETY: ends the process.
+        unsafe { libc::syscall(libc::SYS_exit_group, status) };
+    }
+}
+
+/// See _exit(2).
+#[unsafe(no_mangle)]
+pub extern "C" fn _Exit(status: c_int) -> ! {
+    _exit(status)
+}
+
+/// See fork(2): this one runs no handlers, so what they do is done here.
+///
+/// # Safety
+/// As of the C library's.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn _Fork() -> pid_t {
+    forked(|| {
+        fork::before();
+        let child = next::_Fork();
+        if child == 0 {
+            fork::in_child()
+        } else {
+            fork::in_parent()
+        }
+        child
+    })
+}

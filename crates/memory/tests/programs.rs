@@ -1,0 +1,498 @@
+//! Programs that know nothing of large pages, run as they are with the library and a pool of the test's own.
+//!
+//! That takes root and large pages that can be gathered; elsewhere nothing is tested, and that is said.
+
+use std::io::{Read, Write};
+use std::os::unix::process::{CommandExt, ExitStatusExt};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::{Duration, Instant};
+use stillframe_pages::holders::holders;
+use stillframe_pages::reserve::{Access, Request, give_back, reserve};
+use stillframe_pages::supply::System;
+use stillframe_pages::{Error, Page, Pool};
+
+/// How long any program may take before it counts as hanging.
+const PATIENCE: Duration = Duration::from_secs(180);
+const MIB: u64 = 1 << 20;
+const NOBODY: u32 = 65534;
+
+/// The folder with `still` and the library in it: of the build that this test is part of, or what `STILLFRAME_BUILT`
+/// names.
+fn build() -> &'static Path {
+    static BUILD: OnceLock<PathBuf> = OnceLock::new();
+    BUILD.get_or_init(|| {
+        if let Some(built) = std::env::var_os("STILLFRAME_BUILT") {
+            return built.into();
+        }
+        let own = std::env::current_exe().unwrap();
+        let folder = own.parent().unwrap().parent().unwrap().to_path_buf();
+        // A library of this kind is not built for the tests that run it. With the workspace's own choice of packages,
+        // of which the most is built already.
+        let mut cargo = Command::new(env!("CARGO"));
+        cargo.args(["build", "-q", "--lib", "--bin", "still", "--target-dir"]).arg(folder.parent().unwrap());
+        cargo.current_dir(Path::new(env!("CARGO_MANIFEST_DIR")).join("../.."));
+        if folder.ends_with("release") {
+            cargo.arg("--release");
+        }
+        assert!(cargo.status().unwrap().success());
+        folder
+    })
+}
+
+/// A program built from a source in `tests/programs`.
+fn program(name: &str, compiler: &[&str], source: &str) -> PathBuf {
+    static COUNT: AtomicU32 = AtomicU32::new(0);
+    let number = COUNT.fetch_add(1, Ordering::Relaxed);
+    let programs = Path::new(env!("CARGO_TARGET_TMPDIR")).join("memory-programs");
+    let folder = programs.join(format!("{}-{number}", std::process::id()));
+    std::fs::create_dir_all(&folder).unwrap();
+    let mut command = Command::new(compiler[0]);
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/programs").join(source);
+    command.args(&compiler[1..]).arg(source).arg("-o").arg(folder.join(name));
+    let status = command.status().unwrap_or_else(|error| panic!("{}: {error}", compiler[0]));
+    assert!(status.success(), "{command:?}");
+    // Moved in one step, because another run of these tests may use the program that it replaces.
+    std::fs::rename(folder.join(name), programs.join(name)).unwrap();
+    std::fs::remove_dir_all(folder).unwrap();
+    programs.join(name)
+}
+
+const C: [&str; 4] = ["cc", "-O1", "-Wall", "-pthread"];
+
+fn scenes() -> &'static Path {
+    static SCENES: OnceLock<PathBuf> = OnceLock::new();
+    SCENES.get_or_init(|| program("scenes", &C, "scenes.c"))
+}
+
+fn random() -> &'static Path {
+    static RANDOM: OnceLock<PathBuf> = OnceLock::new();
+    RANDOM.get_or_init(|| program("random", &C, "random.c"))
+}
+
+/// A pool that is given back at the end.
+struct Made(Pool);
+
+impl Made {
+    /// `None`, with the reason, where there can be none.
+    fn new(test: &str, mib: u64) -> Option<Made> {
+        Made::open_to(test, mib, Access { user: 0, group: 0, mode: 0o700 })
+    }
+
+    fn open_to(test: &str, mib: u64, access: Access) -> Option<Made> {
+        let name = format!("test-memory-{test}-{}", std::process::id());
+        let request = Request { name, bytes: mib * MIB, page: Page::Large, by_node: false, access };
+        match reserve(&System::default(), &request) {
+            Ok(pool) => Some(Made(pool)),
+            Err(error @ (Error::NotPermitted { .. } | Error::NoSuchPage { .. } | Error::TooFew { .. })) => {
+                eprintln!("skipped: {error}");
+                None
+            }
+            Err(error) => panic!("{error}"),
+        }
+    }
+
+    /// `still run --pages` of a program.
+    fn run(&self, program: impl AsRef<Path>, arguments: &[&str]) -> Command {
+        let mut command = Command::new(build().join("still"));
+        command.args(["run", &format!("--pages={}", self.0.name), "--report", "--"]);
+        command.arg(program.as_ref()).args(arguments);
+        command
+    }
+
+    fn free_mib(&self) -> u64 {
+        self.0.size(&System::default()).unwrap().free_bytes / MIB
+    }
+}
+
+impl Drop for Made {
+    fn drop(&mut self) {
+        let given = give_back(&System::default(), &self.0.name);
+        assert!(matches!(given, Ok(()) | Err(Error::NoPool { .. })) || std::thread::panicking(), "{given:?}");
+    }
+}
+
+/// A process that is killed if the test ends before it.
+struct Process(Child);
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        if let Ok(None) = self.0.try_wait() {
+            let _ = self.0.kill();
+            let _ = self.0.wait();
+        }
+    }
+}
+
+fn start(mut command: Command) -> Process {
+    Process(command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap())
+}
+
+/// The end of a process, and what it said.
+fn finish(mut process: Process) -> (ExitStatus, String, String) {
+    let mut out = process.0.stdout.take().unwrap();
+    let reader = std::thread::spawn(move || {
+        let mut said = Vec::new();
+        out.read_to_end(&mut said).unwrap();
+        String::from_utf8_lossy(&said).into_owned()
+    });
+    let end = Instant::now() + PATIENCE;
+    let status = loop {
+        match process.0.try_wait().unwrap() {
+            Some(status) => break status,
+            None => assert!(Instant::now() < end, "a program hangs"),
+        }
+        std::thread::sleep(Duration::from_millis(2));
+    };
+    let mut complained = String::new();
+    process.0.stderr.take().unwrap().read_to_string(&mut complained).unwrap();
+    (status, reader.join().unwrap(), complained)
+}
+
+/// What a program said that succeeded, and what it complained of.
+#[track_caller]
+fn succeed(command: Command) -> (String, String) {
+    let (status, said, complained) = finish(start(command));
+    assert!(status.success(), "{status}: {said}{complained}");
+    (said, complained)
+}
+
+/// Waits for a line that a program says.
+fn wait_for_line(process: &mut Process) {
+    let out = process.0.stdout.as_mut().unwrap();
+    let mut byte = [0];
+    while byte != *b"\n" {
+        out.read_exact(&mut byte).unwrap();
+    }
+}
+
+/// A scene in a pool, after which everything is free again.
+#[track_caller]
+fn play(scene: &str, mib: u64) {
+    let Some(pool) = Made::new(scene, mib) else { return };
+    succeed(pool.run(scenes(), &[scene]));
+    assert_eq!(pool.free_mib(), mib);
+}
+
+#[test]
+fn blocks_are_there_at_once_in_large_pages_and_cost_nothing_when_they_are_asked_for_again() {
+    play("heap", 96);
+}
+
+#[test]
+fn odd_sizes_and_alignments_are_answered_as_by_the_c_library() {
+    play("odd", 64);
+}
+
+#[test]
+fn the_kernels_calls_cut_large_pages_and_nothing_is_lost() {
+    play("cut", 64);
+}
+
+#[test]
+fn what_other_threads_write_beside_a_cut_is_not_lost() {
+    play("busy_cut", 80);
+}
+
+#[test]
+fn what_a_program_maps_itself_is_there_at_once_and_the_kernels() {
+    play("maps", 64);
+}
+
+#[test]
+fn what_a_program_was_loaded_with_lies_in_the_pool() {
+    play("loaded", 64);
+}
+
+#[test]
+fn a_program_of_fortran_has_its_common_blocks_and_arrays_there() {
+    let Some(pool) = Made::new("fortran", 96) else { return };
+    if Command::new("gfortran").arg("--version").output().is_err() {
+        eprintln!("skipped: there is no gfortran here");
+        return;
+    }
+    let fortran = program("common", &["gfortran", "-O1", "-Wall"], "common.f90");
+    let (said, complained) = succeed(pool.run(fortran, &[]));
+    assert_eq!(said.trim(), "fine");
+    assert!(complained.contains("MiB of that what it was loaded with"), "{complained}");
+}
+
+#[test]
+fn stacks_are_there_before_anybody_stands_on_them() {
+    play("stack", 64);
+}
+
+#[test]
+fn a_hundred_threads_allocate_and_end() {
+    play("threads", 96);
+}
+
+#[test]
+fn no_memory_has_to_be_locked() {
+    play("locked", 64);
+}
+
+#[test]
+fn children_have_their_parents_memory_as_it_was() {
+    // Once with room for a second of everything, and once with hardly any.
+    play("forks", 160);
+    let Some(pool) = Made::new("forks-short", 50) else { return };
+    succeed(pool.run(scenes(), &["forks"]));
+}
+
+#[test]
+fn a_fork_beside_threads_that_write_succeeds_or_fails_as_without_memory() {
+    for mib in [192, 64] {
+        let Some(pool) = Made::new(&format!("busy-{mib}"), mib) else { return };
+        let (said, complained) = succeed(pool.run(scenes(), &["busy_forks"]));
+        let numbers: Vec<u32> = said.split_whitespace().map(|word| word.parse().unwrap()).collect();
+        assert_eq!(numbers[0] + numbers[1], 20);
+        assert_eq!(numbers[1] > 0, complained.contains("the fork fails"), "{said}{complained}");
+    }
+}
+
+#[test]
+fn children_of_a_process_whose_threads_allocate_allocate_too() {
+    play("storm", 160);
+}
+
+#[test]
+fn a_small_process_takes_nothing_of_the_pool() {
+    let Some(pool) = Made::new("small", 16) else { return };
+    let (_, complained) = succeed(pool.run("sh", &["-c", "ls / > /dev/null; true"]));
+    assert!(complained.contains(": 0 KiB from the pool"), "{complained}");
+    assert_eq!(complained.matches("from the pool").count(), 1, "only the program itself reports: {complained}");
+}
+
+#[test]
+fn two_processes_that_empty_a_pool_go_on_in_small_pages() {
+    let Some(pool) = Made::new("two", 96) else { return };
+    let both = [(); 2].map(|()| start(pool.run(scenes(), &["take", "80"])));
+    let mut lines = 0;
+    for process in both {
+        let (status, said, complained) = finish(process);
+        assert!(status.success() && said == "taken\n", "{status}: {said}{complained}");
+        assert!(complained.matches("is empty").count() <= 1, "said once: {complained}");
+        lines += complained.matches("is empty").count();
+    }
+    assert!(lines >= 1, "both have 160 MiB, and 44 of arrays");
+    assert_eq!(pool.free_mib(), 96);
+}
+
+#[test]
+fn a_process_is_shown_as_holder_and_one_that_is_killed_leaves_nothing() {
+    let Some(pool) = Made::new("kill", 96) else { return };
+    let mut process = start(pool.run(scenes(), &["hold", "40"]));
+    wait_for_line(&mut process);
+    let shown = holders(&System::default(), &pool.0);
+    assert_eq!(shown.iter().map(|holder| holder.pid).collect::<Vec<_>>(), [process.0.id()]);
+    assert!(shown[0].bytes >= 40 * MIB && pool.free_mib() <= 56, "{shown:?}");
+    process.0.kill().unwrap();
+    process.0.wait().unwrap();
+    assert_eq!((holders(&System::default(), &pool.0).len(), pool.free_mib()), (0, 96));
+}
+
+#[test]
+fn a_pool_that_is_taken_away_is_missed_and_no_more() {
+    let Some(pool) = Made::new("away", 96) else { return };
+    // With mounts of its own, so that the pool goes away for it alone.
+    let mut command = Command::new("unshare");
+    command.args(["-m", "--"]).arg(build().join("still")).args(["run", &format!("--pages={}", pool.0.name), "--"]);
+    command.arg(scenes()).args(["hold_and_take", "24"]);
+    let mut process = start(command);
+    wait_for_line(&mut process);
+    let mut take = Command::new("nsenter");
+    take.args(["-m", "-t", &process.0.id().to_string(), "--", "umount", "-l"]).arg(&pool.0.mount.path);
+    assert!(take.status().unwrap().success());
+    process.0.stdin.take().unwrap().write_all(b"\n").unwrap();
+    let (status, _, complained) = finish(process);
+    assert!(status.success(), "{status}: {complained}");
+    assert_eq!(complained.matches("is not there any more").count(), 1, "{complained}");
+    assert_eq!(pool.free_mib(), 96);
+}
+
+#[test]
+fn a_bound_on_addresses_holds() {
+    let Some(pool) = Made::new("limits", 64) else { return };
+    let script = format!("ulimit -v 700000; exec {} limits", scenes().display());
+    succeed(pool.run("sh", &["-c", &script]));
+    let script = format!("ulimit -s unlimited; exec {} stack", scenes().display());
+    succeed(pool.run("sh", &["-c", &script]));
+}
+
+#[test]
+fn a_core_has_the_large_pages_and_everything_is_free_afterwards() {
+    let Some(pool) = Made::new("core", 96) else { return };
+    let place = std::env::temp_dir().join(format!("stillframe-memory-core-{}", std::process::id()));
+    std::fs::create_dir(&place).unwrap();
+    let script = format!("ulimit -c unlimited; exec {} aborts", scenes().display());
+    let mut command = pool.run("sh", &["-c", &script]);
+    command.current_dir(&place);
+    let (status, _, _) = finish(start(command));
+    assert_eq!(status.signal(), Some(6));
+    assert_eq!(pool.free_mib(), 96);
+    // Where the kernel writes cores to is the machine's choice.
+    let pattern = std::fs::read_to_string("/proc/sys/kernel/core_pattern").unwrap_or_default();
+    if pattern.trim() == "core"
+        && let Some(core) = std::fs::read_dir(&place).unwrap().flatten().next()
+    {
+        let core = std::fs::read(core.path()).unwrap();
+        let pages = core.chunks(4096).filter(|page| page.contains(&0x5a)).count();
+        assert!(pages >= 4096, "16 MiB have a byte in each page: {pages}");
+    }
+    std::fs::remove_dir_all(place).unwrap();
+}
+
+#[test]
+fn other_users_need_a_pool_that_is_theirs() {
+    let Some(pool) = Made::new("users", 16) else { return };
+    // Where everybody can read what is run.
+    let place = std::env::temp_dir().join(format!("stillframe-memory-{}", std::process::id()));
+    std::fs::create_dir(&place).unwrap();
+    for file in ["still", "libstillframe_memory.so"] {
+        std::fs::copy(build().join(file), place.join(file)).unwrap();
+    }
+    std::fs::copy(scenes(), place.join("scenes")).unwrap();
+    let run = |pool: &Made, arguments: &[&str]| {
+        let mut command = Command::new(place.join("still"));
+        command.args(["run", &format!("--pages={}", pool.0.name), "--report", "--"]).arg(place.join("scenes"));
+        command.args(arguments).uid(NOBODY).gid(NOBODY).current_dir("/");
+        finish(start(command))
+    };
+    let (status, _, complained) = run(&pool, &["take", "1"]);
+    assert_eq!((status.code(), complained.contains("belongs to user 0")), (Some(1), true), "{complained}");
+    if let Some(theirs) = Made::open_to("theirs", 64, Access { user: NOBODY, group: NOBODY, mode: 0o700 }) {
+        let (status, _, complained) = run(&theirs, &["heap"]);
+        assert!(status.success(), "{complained}");
+    }
+    std::fs::remove_dir_all(place).unwrap();
+}
+
+#[test]
+fn programs_that_cannot_have_it_are_refused() {
+    let Some(pool) = Made::new("refused", 16) else { return };
+    let refused = |program: &Path, text: &str| {
+        let (status, _, complained) = finish(start(pool.run(program, &["odd"])));
+        assert_eq!((status.code(), complained.contains(text)), (Some(1), true), "{complained}");
+    };
+    refused(&program("static", &["cc", "-static", "-pthread", "-w"], "random.c"), "linked statically");
+    refused(&program("watched", &["cc", "-fsanitize=address", "-pthread", "-w"], "random.c"), "AddressSanitizer");
+    let setuid = program("setuid", &C, "random.c");
+    let changed = Command::new("chown").arg(NOBODY.to_string()).arg(&setuid).status().unwrap().success()
+        && Command::new("chmod").arg("4755").arg(&setuid).status().unwrap().success();
+    assert!(changed);
+    refused(&setuid, "setuid");
+    std::fs::remove_file(setuid).unwrap();
+}
+
+#[test]
+fn a_program_with_an_allocator_of_its_own_keeps_it() {
+    let Some(pool) = Made::new("own", 64) else { return };
+    let other = program("libother.so", &["cc", "-O1", "-Wall", "-shared", "-fPIC"], "other.c");
+    let mut command = pool.run(scenes(), &["take", "20"]);
+    command.env("LD_PRELOAD", &other);
+    let (_, complained) = succeed(command);
+    assert!(complained.contains("the other allocator gave blocks"), "{complained}");
+    assert!(complained.contains("in ordinary memory 0 KiB of the heap"), "{complained}");
+}
+
+#[test]
+fn libraries_can_be_opened_later() {
+    let Some(pool) = Made::new("opens", 64) else { return };
+    let library = program("liblate.so", &["cc", "-O1", "-Wall", "-shared", "-fPIC"], "late.c");
+    succeed(pool.run(scenes(), &["opens", library.to_str().unwrap()]));
+}
+
+#[test]
+fn a_program_under_valgrind_is_watched_as_ever() {
+    let Some(pool) = Made::new("valgrind", 64) else { return };
+    if Command::new("valgrind").arg("--version").output().is_err() {
+        eprintln!("skipped: there is no valgrind here");
+        return;
+    }
+    let arguments = ["-q", "--error-exitcode=9", scenes().to_str().unwrap(), "take", "20"];
+    succeed(pool.run("valgrind", &arguments));
+}
+
+#[test]
+fn processes_of_python_share_out_work() {
+    let Some(pool) = Made::new("python", 64) else { return };
+    if Command::new("python3").arg("--version").output().is_err() {
+        eprintln!("skipped: there is no Python here");
+        return;
+    }
+    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/programs/pool.py");
+    let (said, _) = succeed(pool.run("python3", &[script.to_str().unwrap()]));
+    assert_eq!(said, "fine\n");
+}
+
+#[test]
+fn ranks_have_it_on_either_side_of_mpiexec() {
+    let Some(pool) = Made::new("mpi", 96) else { return };
+    let mpiexec = ["mpiexec", "mpiexec.hydra"]
+        .into_iter()
+        .find(|name| Command::new(name).arg("--version").stdout(Stdio::null()).stderr(Stdio::null()).status().is_ok());
+    let Some(mpiexec) = mpiexec else {
+        eprintln!("skipped: there is no MPI here");
+        return;
+    };
+    let program = scenes().to_str().unwrap();
+    let (said, complained) = succeed(pool.run(mpiexec, &["-n", "2", program, "take", "16"]));
+    assert_eq!(said, "taken\ntaken\n");
+    assert!(complained.matches("MiB from the pool").count() >= 2, "{complained}");
+    let mut command = Command::new(mpiexec);
+    command.args(["-n", "2"]).arg(build().join("still")).args(["run", &format!("--pages={}", pool.0.name), "--report"]);
+    command.args(["--", program, "take", "16"]);
+    let (said, complained) = succeed(command);
+    assert_eq!(said, "taken\ntaken\n");
+    assert!(complained.matches("MiB from the pool").count() >= 2, "{complained}");
+}
+
+#[test]
+fn the_report_says_what_came_from_where() {
+    let Some(pool) = Made::new("report", 96) else { return };
+    let (_, complained) = succeed(pool.run(scenes(), &["take", "40"]));
+    assert!(complained.contains("MiB of that what it was loaded with"), "{complained}");
+    assert!(complained.contains("page faults"), "{complained}");
+    assert!(
+        complained.contains("loads missed the TLB") || complained.contains("TLB misses not counted"),
+        "{complained}"
+    );
+}
+
+#[test]
+fn both_libraries_go_together() {
+    let Some(pool) = Made::new("both", 64) else { return };
+    let place = format!("/dev/shm/stillframe-memory-{}", std::process::id());
+    let mut command = Command::new(build().join("still"));
+    command.args(["--dir", &place, "run", "--tcasm", &format!("--pages={}", pool.0.name), "--"]);
+    command.arg(scenes()).arg("forks");
+    let (status, said, complained) = finish(start(command));
+    let _ = std::fs::remove_dir_all(place);
+    if complained.contains("libstillframe_tcasm.so is neither") {
+        eprintln!("skipped: {complained}");
+        return;
+    }
+    assert!(status.success(), "{status}: {said}{complained}");
+}
+
+/// The same random calls with and without the library; `STILLFRAME_TEST_RUNS` says with how many seeds.
+#[test]
+fn random_calls_are_answered_as_without_the_library() {
+    let runs = std::env::var("STILLFRAME_TEST_RUNS").ok().and_then(|runs| runs.parse().ok()).unwrap_or(6);
+    for mib in [64, 16] {
+        let Some(pool) = Made::new(&format!("random-{mib}"), mib) else { return };
+        for seed in 1..=runs {
+            let arguments = [&*seed.to_string(), "200"];
+            let mut plain = Command::new(random());
+            plain.args(arguments);
+            let (without, _) = succeed(plain);
+            let (with, complained) = succeed(pool.run(random(), &arguments));
+            let differs = without.lines().zip(with.lines()).find(|(without, with)| without != with);
+            assert_eq!(differs, None, "seed {seed}, {mib} MiB: {complained}");
+            assert_eq!(without.lines().count(), with.lines().count(), "seed {seed}");
+        }
+    }
+}

@@ -1,0 +1,567 @@
+// Scenes of programs that know nothing of large pages. Each ends with 0 where everything was as it is on any system,
+// and where what was asked for lay in pages of the size that is said. The arguments: a scene, and what it needs.
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <errno.h>
+#include <malloc.h>
+#include <pthread.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <spawn.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#define MIB ((size_t)1 << 20)
+#define CHECK(what) \
+    do { \
+        if (!(what)) { \
+            fprintf(stderr, "%s:%d: %s (errno %d)\n", __FILE__, __LINE__, #what, errno); \
+            exit(1); \
+        } \
+    } while (0)
+
+extern char **environ;
+
+// KiB of the pages that an address lies in.
+static int page_kib(const void *address) {
+    FILE *file = fopen("/proc/self/smaps", "r");
+    char line[512];
+    int is_in = 0, found = 0;
+    while (file && fgets(line, sizeof line, file)) {
+        unsigned long begin, end;
+        int kib;
+        if (sscanf(line, "%lx-%lx ", &begin, &end) == 2)
+            is_in = begin <= (unsigned long)address && (unsigned long)address < end;
+        else if (is_in && sscanf(line, "KernelPageSize: %d kB", &kib) == 1)
+            found = kib;
+    }
+    fclose(file);
+    return found;
+}
+
+static long faults(void) {
+    struct rusage usage;
+    getrusage(RUSAGE_SELF, &usage);
+    return usage.ru_minflt + usage.ru_majflt;
+}
+
+static void fill(char *at, size_t bytes, char with) {
+    for (size_t i = 0; i < bytes; i += 4096)
+        at[i] = with;
+}
+
+static int is_all(const char *at, size_t bytes, char with) {
+    for (size_t i = 0; i < bytes; i += 4096)
+        if (at[i] != with)
+            return 0;
+    return 1;
+}
+
+static void *block(size_t bytes) {
+    char *at = malloc(bytes);
+    CHECK(at);
+    return at;
+}
+
+static int ended(pid_t child) {
+    int status = -1;
+    CHECK(waitpid(child, &status, 0) == child);
+    return status;
+}
+
+// A large block is there at once, in large pages; freed and asked for again it costs nothing, and calloc finds zeros.
+static void heap(void) {
+    size_t bytes = 20 * MIB;
+    char *at = block(bytes);
+    long before = faults();
+    fill(at, bytes, 1);
+    CHECK(faults() - before < 16);
+    CHECK(page_kib(at + 2 * MIB) == 2048 && page_kib(at + bytes - 1) == 2048);
+    free(at);
+    before = faults();
+    for (int step = 0; step < 100; step++) {
+        at = block(bytes);
+        fill(at, bytes, 2);
+        free(at);
+    }
+    CHECK(faults() - before < 16);
+    at = calloc(bytes, 1);
+    for (size_t i = 0; i < bytes; i++)
+        CHECK(at[i] == 0);
+    free(at);
+    // Small blocks follow.
+    for (int i = 0; i < 100000; i++)
+        ((char *)block(48))[47] = 1;
+    char *small = block(48);
+    CHECK(page_kib(small) == 2048 || page_kib(small) == 4);
+}
+
+static void odd(void) {
+    void *one = malloc(0), *two = malloc(0);
+    CHECK(one && two && one != two);
+    free(one);
+    free(two);
+    free(NULL);
+    errno = 0;
+    volatile size_t huge = PTRDIFF_MAX;
+    CHECK(!malloc(huge) && errno == ENOMEM);
+    errno = 0;
+    CHECK(!malloc(huge * 2 + 1) && errno == ENOMEM);
+    errno = 0;
+    CHECK(!calloc(huge, 4) && errno == ENOMEM);
+    errno = 0;
+    CHECK(!reallocarray(NULL, huge, 4) && errno == ENOMEM);
+    errno = 0;
+    CHECK(!malloc((size_t)1 << 46) && errno == ENOMEM);
+    void *aligned = (void *)1;
+    CHECK(posix_memalign(&aligned, 3, 8) == EINVAL && posix_memalign(&aligned, 4, 8) == EINVAL && aligned == (void *)1);
+    CHECK(posix_memalign(&aligned, 64, huge) == ENOMEM);
+    for (size_t align = 8; align <= 8 * MIB; align *= 2)
+        for (size_t bytes = 1; bytes <= 4 * MIB; bytes *= 64) {
+            CHECK(posix_memalign(&aligned, align, bytes) == 0 && (uintptr_t)aligned % align == 0);
+            memset(aligned, 7, bytes);
+            CHECK(malloc_usable_size(aligned) >= bytes);
+            void *more = realloc(aligned, bytes * 2);
+            CHECK(more && ((char *)more)[bytes - 1] == 7);
+            free(more);
+            CHECK((aligned = aligned_alloc(align, bytes)) && (uintptr_t)aligned % align == 0);
+            free(aligned);
+            CHECK((aligned = memalign(align, bytes)) && (uintptr_t)aligned % align == 0);
+            free(aligned);
+        }
+    CHECK((uintptr_t)(one = valloc(100)) % 4096 == 0);
+    free(one);
+    CHECK((uintptr_t)(one = pvalloc(4097)) % 4096 == 0 && malloc_usable_size(one) >= 8192);
+    free(one);
+    char *grows = NULL;
+    for (size_t bytes = 1; bytes < 16 * MIB; bytes += bytes / 3 + 1) {
+        CHECK(grows = realloc(grows, bytes));
+        grows[bytes - 1] = (char)bytes;
+        CHECK(grows[0] == 1);
+    }
+    CHECK(!realloc(grows, huge) && errno == ENOMEM && grows[0] == 1);
+    CHECK((grows = realloc(grows, 10)) && grows[0] == 1);
+    CHECK(!realloc(grows, 0));
+    errno = 77;
+    free(block(100));
+    free(block(30 * MIB));
+    CHECK(errno == 77);
+    CHECK(malloc_usable_size(NULL) == 0);
+    mallopt(M_MMAP_THRESHOLD, 1 << 20);
+    malloc_trim(0);
+    mallinfo2();
+}
+
+static sigjmp_buf back;
+static void leap(int number) {
+    siglongjmp(back, number);
+}
+
+static int faults_at(volatile char *at, int is_write) {
+    int number = sigsetjmp(back, 1);
+    if (number)
+        return number;
+    if (is_write)
+        *at = 1;
+    else
+        (void)*at;
+    return 0;
+}
+
+// What the kernel cannot do with large pages.
+static void cut(void) {
+    signal(SIGSEGV, leap);
+    signal(SIGBUS, leap);
+    size_t bytes = 16 * MIB;
+    char *at = block(bytes), *page = (char *)(((uintptr_t)at + 5 * MIB) / 4096 * 4096);
+    fill(at, bytes, 3);
+    CHECK(page_kib(page) == 2048);
+    // The kernel gives and takes pages where it is told.
+    CHECK(madvise(page, 3 * 4096, MADV_DONTNEED) == 0);
+    CHECK(page[0] == 0 && page[3 * 4096 - 1] == 0 && is_all(at, page - at, 3) && page_kib(page) == 2048);
+    CHECK(madvise(page, MIB, MADV_HUGEPAGE) == 0 && madvise(page + 1, MIB, MADV_DONTNEED) == -1 && errno == EINVAL);
+    CHECK(mprotect(page, 4096, PROT_READ) == 0);
+    CHECK(faults_at(page, 0) == 0 && faults_at(page, 1) == SIGSEGV && faults_at(page + 4096, 1) == 0);
+    CHECK(mprotect(page, 4096, PROT_NONE) == 0 && faults_at(page, 0) == SIGSEGV);
+    CHECK(mprotect(page, 4096, PROT_READ | PROT_WRITE) == 0 && faults_at(page, 1) == 0);
+    CHECK(is_all(at, page - at, 3) && page_kib(at + 12 * MIB) == 2048 && page_kib(page) == 4);
+    page += 4 * MIB;
+    CHECK(mmap(page, 8192, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0) == page);
+    CHECK(page[0] == 0 && page[-4096 + (at - page) % 4096] == 3);
+    memset(page, 9, 8192);
+    CHECK(madvise(page, 4096, MADV_DONTNEED) == 0 && page[0] == 0 && page[4096] == 9);
+    CHECK(mprotect(page, 4096, PROT_NONE) == 0);
+    CHECK(munmap(page, 4096) == 0 && faults_at(page, 0) == SIGSEGV);
+    CHECK(mmap(page, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0) == page);
+    free(at);
+    // Memory that is protected by the page is small from the begin.
+    CHECK(posix_memalign((void **)&page, 4096, 3 * 4096) == 0 && mprotect(page, 4096, PROT_NONE) == 0);
+    CHECK(faults_at(page, 0) == SIGSEGV && faults_at(page + 4096, 1) == 0);
+    CHECK(mprotect(page, 4096, PROT_READ | PROT_WRITE) == 0);
+    free(page);
+}
+
+#define WINDOWS 20
+static char *counted;
+static long counts[WINDOWS];
+static void *counts_on(void *unused) {
+    volatile char *is_over = counted + WINDOWS * 2 * MIB;
+    while (!*is_over)
+        for (int i = 0; i < WINDOWS; i++) {
+            ++*(volatile long *)(counted + i * 2 * MIB);
+            counts[i]++;
+        }
+    return unused;
+}
+
+// Pages are cut while another thread writes beside them.
+static void busy_cut(void) {
+    CHECK(posix_memalign((void **)&counted, 2 * MIB, (WINDOWS + 1) * 2 * MIB) == 0);
+    memset(counted, 0, (WINDOWS + 1) * 2 * MIB);
+    pthread_t thread;
+    CHECK(pthread_create(&thread, NULL, counts_on, NULL) == 0);
+    for (int i = 0; i < WINDOWS; i++) {
+        char *page = counted + i * 2 * MIB + MIB;
+        CHECK(page_kib(page) == 2048);
+        CHECK(mprotect(page, 4096, PROT_READ) == 0 && page_kib(page) == 4);
+    }
+    counted[WINDOWS * 2 * MIB] = 1;
+    CHECK(pthread_join(thread, NULL) == 0);
+    for (int i = 0; i < WINDOWS; i++)
+        CHECK(counts[i] > 0 && *(long *)(counted + i * 2 * MIB) == counts[i]);
+}
+
+// What a program maps itself.
+static void maps(void) {
+    size_t bytes = 16 * MIB;
+    char *at = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    CHECK(at != MAP_FAILED);
+    long before = faults();
+    fill(at, bytes, 1);
+    CHECK(faults() - before < 16);
+    CHECK(madvise(at + 4096, 4096, MADV_DONTNEED) == 0 && at[4096] == 0 && at[0] == 1);
+    CHECK(mprotect(at + 8192, 4096, PROT_NONE) == 0 && mprotect(at + 8192, 4096, PROT_READ | PROT_WRITE) == 0);
+    at[4096] = 1;
+    char *more = mremap(at, bytes, 2 * bytes, MREMAP_MAYMOVE);
+    CHECK(more != MAP_FAILED && is_all(more, bytes, 1));
+    before = faults();
+    CHECK(is_all(more + bytes, bytes, 0));
+    fill(more + bytes, bytes, 2);
+    CHECK(faults() - before < 32);
+    CHECK(mremap(more, 2 * bytes, bytes / 2, 0) == more && is_all(more, bytes / 2, 1));
+    CHECK(munmap(more + MIB, 4096) == 0 && more[MIB - 4096] == 1);
+    CHECK(munmap(more, bytes / 2) == 0);
+    CHECK(mmap(NULL, 0, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0) == MAP_FAILED && errno == EINVAL);
+    // Who maps more than there is touches little of it.
+    before = faults();
+    at = mmap(NULL, (size_t)1 << 40, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    CHECK(at != MAP_FAILED && faults() - before < 100);
+    CHECK(munmap(at, (size_t)1 << 40) == 0);
+    char *end = sbrk(0);
+    CHECK(sbrk(12 * MIB) == end);
+    before = faults();
+    fill(end, 12 * MIB, 5);
+    CHECK(faults() - before < 600);
+    CHECK(brk(end + MIB) == 0 && sbrk(0) == end + MIB && is_all(end, MIB, 5));
+}
+
+// The launcher's caller sets a limit of 700 MiB of addresses.
+static void limits(void) {
+    void *blocks[2000];
+    int count = 0;
+    while (count < 2000 && (blocks[count] = malloc(MIB)))
+        memset(blocks[count++], 1, MIB);
+    CHECK(count > 80 && count < 700 && errno == ENOMEM);
+    while (count > 0)
+        free(blocks[--count]);
+    CHECK(blocks[0] = malloc(32 * MIB));
+    memset(blocks[0], 1, 32 * MIB);
+}
+
+static void locked(void) {
+    struct rlimit limit = {0, 0};
+    CHECK(setrlimit(RLIMIT_MEMLOCK, &limit) == 0);
+    fill(block(24 * MIB), 24 * MIB, 1);
+}
+
+static void *allocates(void *seed) {
+    unsigned state = (unsigned)(uintptr_t)seed + 1;
+    char *blocks[64] = {0};
+    for (int i = 0; i < 3000; i++) {
+        state = state * 1103515245 + 12345;
+        char **slot = &blocks[state >> 16 & 63];
+        if (*slot) {
+            CHECK((*slot)[0] == (char)(uintptr_t)seed);
+            free(*slot);
+        }
+        size_t bytes = 1 + (state >> 8) % 5000;
+        *slot = memset(block(bytes), (char)(uintptr_t)seed, bytes);
+    }
+    char stack[200000];
+    memset(stack, 1, sizeof stack);
+    for (int i = 0; i < 63; i++)
+        free(blocks[i]);
+    if ((uintptr_t)seed % 10 == 1)
+        pthread_exit(blocks[63]);
+    return blocks[63];
+}
+
+static void threads(void) {
+    free(block(10 * MIB));
+    pthread_t all[100];
+    for (int round = 0; round < 2; round++) {
+        for (uintptr_t i = 0; i < 100; i++)
+            CHECK(pthread_create(&all[i], NULL, allocates, (void *)i) == 0);
+        for (int i = 0; i < 100; i++) {
+            void *left = NULL;
+            CHECK(pthread_join(all[i], &left) == 0);
+            free(left);
+        }
+    }
+}
+
+// Whoever writes after a fork has its own: parent, child, and the child's child.
+static void forks(void) {
+    size_t bytes = 24 * MIB;
+    char *at = block(bytes);
+    fill(at, bytes, 1);
+    pid_t child = fork();
+    CHECK(child >= 0);
+    if (child == 0) {
+        CHECK(is_all(at, bytes, 1) && page_kib(at) == 4);
+        fill(at, bytes, 2);
+        char *own = block(9 * MIB);
+        fill(own, 9 * MIB, 4);
+        pid_t next = fork();
+        if (next == 0) {
+            fill(at, bytes, 3);
+            _exit(is_all(at, bytes, 3) && is_all(own, 9 * MIB, 4) ? 5 : 1);
+        }
+        CHECK(WEXITSTATUS(ended(next)) == 5);
+        _exit(is_all(at, bytes, 2) ? 6 : 1);
+    }
+    fill(at, bytes / 2, 7);
+    CHECK(ended(child) == 6 << 8);
+    CHECK(is_all(at, bytes / 2, 7) && is_all(at + bytes / 2, bytes / 2, 1) && page_kib(at + bytes - 1) == 2048);
+    // A child that runs another program, in all ways.
+    char *true_[] = {"/bin/true", NULL};
+    if ((child = fork()) == 0) {
+        execv(true_[0], true_);
+        _exit(1);
+    }
+    CHECK(ended(child) == 0);
+    if ((child = vfork()) == 0) {
+        execv(true_[0], true_);
+        _exit(1);
+    }
+    CHECK(ended(child) == 0);
+    CHECK(posix_spawn(&child, true_[0], NULL, NULL, true_, environ) == 0 && ended(child) == 0);
+    CHECK(system("exit 3") == 3 << 8);
+    CHECK(is_all(at, bytes / 2, 7));
+    if ((child = fork()) == 0) {
+        // The C library's own fork.
+        CHECK(daemon(1, 1) == 0 && is_all(at, bytes / 2, 7));
+        fill(at, bytes, 9);
+        _exit(0);
+    }
+    CHECK(ended(child) == 0);
+    CHECK(is_all(at, bytes / 2, 7));
+}
+
+static volatile int is_over;
+static char *written;
+static size_t written_bytes;
+static void *writes(void *unused) {
+    for (char with = 1; !is_over; with++)
+        fill(written, written_bytes, with);
+    return unused;
+}
+
+// Forks while other threads write everything, and the pool may be empty.
+static void busy_forks(void) {
+    written_bytes = 40 * MIB;
+    written = block(written_bytes);
+    pthread_t all[2];
+    for (int i = 0; i < 2; i++)
+        CHECK(pthread_create(&all[i], NULL, writes, NULL) == 0);
+    int done = 0, failed = 0;
+    for (int i = 0; i < 20; i++) {
+        pid_t child = fork();
+        if (child == 0) {
+            fill(written, written_bytes, 100);
+            _exit(is_all(written, written_bytes, 100) ? 0 : 1);
+        }
+        if (child < 0) {
+            CHECK(errno == ENOMEM);
+            failed++;
+            continue;
+        }
+        CHECK(ended(child) == 0);
+        done++;
+    }
+    is_over = 1;
+    for (int i = 0; i < 2; i++)
+        pthread_join(all[i], NULL);
+    printf("%d %d\n", done, failed);
+}
+
+static void *allocates_on(void *seed) {
+    while (!is_over)
+        free(allocates(seed));
+    return seed;
+}
+
+// Children of a process whose threads allocate, and begin, all the time. Each allocates, too, and begins a thread.
+static void storm(void) {
+    free(block(10 * MIB));
+    pthread_t all[6];
+    for (uintptr_t i = 0; i < 6; i++)
+        CHECK(pthread_create(&all[i], NULL, allocates_on, (void *)(10 * i)) == 0);
+    int done = 0;
+    for (int i = 0; i < 40; i++) {
+        pthread_t brief;
+        CHECK(pthread_create(&brief, NULL, allocates, (void *)20) == 0);
+        pid_t child = fork();
+        if (child == 0) {
+            alarm(60);
+            pthread_t own;
+            CHECK(pthread_create(&own, NULL, allocates, (void *)30) == 0);
+            free(allocates((void *)40));
+            pthread_join(own, NULL);
+            free(block(3 * MIB));
+            _exit(0);
+        }
+        CHECK(child > 0 || errno == ENOMEM);
+        CHECK(pthread_join(brief, NULL) == 0);
+        if (child > 0) {
+            CHECK(ended(child) == 0);
+            done++;
+        }
+    }
+    is_over = 1;
+    for (int i = 0; i < 6; i++)
+        CHECK(pthread_join(all[i], NULL) == 0);
+    CHECK(done > 0);
+}
+
+static char zeros[12 << 20];
+static int numbers[3 << 20] = {1, 2, 3};
+static char *const pointers[] = {zeros, zeros + 1};
+
+// What lies in the program: static arrays and COMMON blocks.
+static void loaded(void) {
+    CHECK(numbers[0] == 1 && numbers[2] == 3 && numbers[3] == 0 && numbers[(3 << 20) - 1] == 0);
+    CHECK(pointers[1] == zeros + 1);
+    CHECK(page_kib(zeros + 5 * MIB) == 2048 && page_kib((char *)numbers + 5 * MIB) == 2048);
+    long before = faults();
+    fill(zeros, sizeof zeros, 1);
+    fill((char *)numbers, sizeof numbers, 1);
+    CHECK(faults() - before < 1100);
+    pid_t child = fork();
+    if (child == 0) {
+        CHECK(is_all(zeros, sizeof zeros, 1));
+        fill(zeros, sizeof zeros, 2);
+        _exit(0);
+    }
+    CHECK(ended(child) == 0 && is_all(zeros, sizeof zeros, 1));
+    char *page = (char *)(((uintptr_t)zeros + 6 * MIB) / 4096 * 4096);
+    CHECK(mprotect(page, 4096, PROT_READ) == 0 && page[0] == zeros[page - zeros]);
+    CHECK(mprotect(page, 4096, PROT_READ | PROT_WRITE) == 0);
+    CHECK(madvise(page, 4096, MADV_DONTNEED) == 0 && page[0] == 0);
+}
+
+static int deep(int left) {
+    volatile char here[64 << 10];
+    here[0] = here[sizeof here / 2] = (char)left;
+    return left == 0 ? here[0] : deep(left - 1) + here[sizeof here / 2];
+}
+
+// 6 MiB of the stack are there before anybody stands on them.
+static void *stands(void *unused) {
+    long before = faults();
+    deep(90);
+    CHECK(faults() - before < 40);
+    return unused;
+}
+
+static void stack(void) {
+    free(block(16 * MIB));
+    long before = faults();
+    deep(90);
+    CHECK(faults() - before < 40);
+    pthread_t thread;
+    pthread_attr_t attributes;
+    void *lowest;
+    size_t bytes;
+    CHECK(pthread_getattr_np(pthread_self(), &attributes) == 0);
+    CHECK(pthread_attr_getstack(&attributes, &lowest, &bytes) == 0 && bytes > 7 * MIB);
+    pthread_attr_destroy(&attributes);
+    CHECK(pthread_attr_init(&attributes) == 0 && pthread_attr_setstacksize(&attributes, 8 * MIB) == 0);
+    CHECK(pthread_create(&thread, &attributes, stands, NULL) == 0 && pthread_join(thread, NULL) == 0);
+}
+
+// Takes MiB in blocks of 1 MiB, and keeps and checks them all.
+static void take(int mib, int is_waiting) {
+    char **blocks = block(mib * sizeof *blocks);
+    for (int i = 0; i < mib; i++)
+        fill(blocks[i] = block(MIB), MIB, (char)i);
+    for (int i = 0; i < mib; i++)
+        CHECK(is_all(blocks[i], MIB, (char)i));
+    puts("taken");
+    fflush(stdout);
+    if (is_waiting)
+        getchar();
+    for (int i = 0; i < mib; i++)
+        free(blocks[i]);
+    free(blocks);
+}
+
+static void opens(const char *path) {
+    free(block(16 * MIB));
+    void *library = dlopen(path, RTLD_NOW);
+    if (!library)
+        fprintf(stderr, "%s\n", dlerror());
+    CHECK(library && dlsym(library, "late_version") != NULL);
+    CHECK(!dlopen("/nowhere.so", RTLD_NOW) && dlerror());
+    CHECK(dlclose(library) == 0);
+}
+
+static void aborts(void) {
+    fill(block(16 * MIB), 16 * MIB, 0x5a);
+    abort();
+}
+
+int main(int count, char **arguments) {
+    const char *scene = count > 1 ? arguments[1] : "";
+    int number = count > 2 ? atoi(arguments[2]) : 0;
+    struct {
+        const char *name;
+        void (*play)(void);
+    } all[] = {{"heap", heap},       {"odd", odd},     {"cut", cut}, {"busy_cut", busy_cut},
+               {"maps", maps},       {"limits", limits},   {"locked", locked}, {"threads", threads},
+               {"forks", forks},     {"busy_forks", busy_forks}, {"storm", storm}, {"loaded", loaded}, {"stack", stack},
+               {"aborts", aborts}};
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++)
+        if (!strcmp(scene, all[i].name)) {
+            all[i].play();
+            return 0;
+        }
+    if (!strcmp(scene, "take"))
+        take(number, 0);
+    else if (!strcmp(scene, "hold"))
+        take(number, 1);
+    else if (!strcmp(scene, "hold_and_take")) {
+        take(number, 1);
+        take(2 * number, 0);
+    } else if (!strcmp(scene, "opens"))
+        opens(arguments[2]);
+    else
+        return 2;
+    return 0;
+}
