@@ -10,7 +10,8 @@ BUILD := cargo build --release $$(scripts/setup.sh export-features) && \
 	ln -sf libstillframe.so $${CARGO_TARGET_DIR:-target}/release/libstillframe.so.0
 # All of target/debug, with the named points at which tests kill: another choice of features is built anew.
 FEATURES := --features stillframe/points,still/points,stillframe-node/points,stillframe-nodes-rank/points $$(scripts/setup.sh export-features)
-TESTS := cargo test $(FEATURES)
+# Tests that build libraries of ours to be preloaded or linked build them so.
+TESTS := STILLFRAME_TEST_BUILD="$(FEATURES)" cargo test $(FEATURES)
 LOOM := RUSTFLAGS="--cfg loom" CARGO_TARGET_DIR=target/loom
 
 .PHONY: fabric help build install uninstall install-test wheel demo demo-objects demo-nodes test check suites rust c header cxx fortran mpi nodes nodes-kills pairs tcasm memory
@@ -110,7 +111,7 @@ fabric: ## versions over libfabric, also by shared memory between two ends in on
 # In target/debug, as all that is built with named points.
 nodes-kills: ## ranks, runtimes and etcd over nodes, killed at every named point and at random: ARGS="--kills 1000" takes 20 minutes to an hour
 	scripts/setup.sh nodes
-	cargo build --bins --tests $(FEATURES)
+	cargo build $(FEATURES)
 	python3 tests/nodes/kills.py $(ARGS)
 
 nodes: ## objects over nodes made of this machine: killed, cut off, parted, with delay and loss
@@ -250,7 +251,7 @@ pages-faults: ## what a first touch, its zeros, a miss and a merge cost, in page
 
 pages-bench: ## whole programs in large pages of each kind, alone and beside a kernel that is built; root, 16 GiB of memory, half a day
 	scripts/setup.sh pages pages-programs
-	cargo build --release -p still
+	$(BUILD)
 	benches/pages/build.sh
 	$(PYTHON) benches/pages/run.py --json target/pages.jsonl --picture target/pages.png $(ARGS)
 

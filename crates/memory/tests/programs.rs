@@ -33,6 +33,8 @@ fn build() -> &'static Path {
         // of which the most is built already.
         let mut cargo = Command::new(env!("CARGO"));
         cargo.args(["build", "-q", "--lib", "--bin", "still", "--target-dir"]).arg(folder.parent().unwrap());
+        // What the tests were built with, for else all is built anew (Makefile).
+        cargo.args(std::env::var("STILLFRAME_TEST_BUILD").unwrap_or_default().split_whitespace());
         cargo.current_dir(Path::new(env!("CARGO_MANIFEST_DIR")).join("../.."));
         if folder.ends_with("release") {
             cargo.arg("--release");

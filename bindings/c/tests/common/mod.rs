@@ -22,6 +22,8 @@ pub fn libraries() -> &'static Path {
         let profile = std::env::current_exe().unwrap().parent().unwrap().parent().unwrap().to_path_buf();
         let mut cargo = Command::new(env!("CARGO"));
         cargo.args(["build", "--quiet", "--lib", "--target-dir"]).arg(profile.parent().unwrap());
+        // What the tests were built with, for else all is built anew (Makefile).
+        cargo.args(std::env::var("STILLFRAME_TEST_BUILD").unwrap_or_default().split_whitespace());
         if profile.ends_with("release") {
             cargo.arg("--release");
         }
