@@ -30,9 +30,10 @@ struct Query {
 }
 
 impl Query {
-    /// Whether the mapping found is private, and of no file but one that the kernel made for large pages.
+    /// Whether the mapping found is private and of no file: a forked child finds there what was there when it was made. Reserved
+    /// large pages have a file. Where the kernel has none for a write of the parent's it takes the child's.
     fn is_private(&self) -> bool {
-        self.found_flags & VMA_SHARED == 0 && (self.inode == 0 || self.page_bytes as usize != PAGE_BYTES)
+        self.found_flags & VMA_SHARED == 0 && self.inode == 0
     }
 }
 
@@ -82,7 +83,7 @@ impl Maps {
     }
 
     /// Whether all memory at these addresses is there and the process's own: what others write to it, or to a file that it
-    /// shows, is not seen. Before Linux 6.11 none is known to be.
+    /// shows, is not seen, nor in a forked child what this process writes. Before Linux 6.11 none is known to be.
     pub fn is_private(&self, address: usize, bytes: usize) -> bool {
         let Some(end) = address.checked_add(bytes) else { return false };
         let Some(file) = self.file.get_or_init(|| File::open(PATH).ok()) else { return false };

@@ -212,8 +212,13 @@ impl Pagemap {
             for region in &self.regions[..count.min(self.regions.len())] {
                 found(region.start as usize, (region.end - region.start) as usize);
             }
+            // It stops where a large page is to be armed in part, and what is behind was not reported.
             if arguments.walk_end <= arguments.start {
-                break;
+                return Err(Failure {
+                    call: "ioctl(PAGEMAP_SCAN)",
+                    detail: format!("stopped at {:#x} of {bytes} bytes at {address:#x}", arguments.start),
+                    source: std::io::ErrorKind::Unsupported.into(),
+                });
             }
             arguments.start = arguments.walk_end;
             is_short = count >= self.regions.len();

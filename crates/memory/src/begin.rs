@@ -1,6 +1,6 @@
 //! What is done when the library is loaded, and at the end of the process.
 
-use crate::{fork, next, nodes, pool, report, segments, setting, stacks};
+use crate::{fork, next, nodes, pool, report, say, segments, setting, stacks};
 use libc::{c_char, c_int};
 use std::ffi::CStr;
 
@@ -14,6 +14,7 @@ static END: extern "C" fn() = end;
 
 /// Runs before all other libraries begin (`build.rs`): there is one thread, and nothing of the program has run.
 extern "C" fn begin(_: c_int, _: *const *const c_char, environment: *const *const c_char) {
+    say::remember();
     fork::install();
     // SAFETY: the linker gives the process's environment, and nobody has changed it yet.
     unsafe { setting::read(environment) };

@@ -50,6 +50,26 @@ pub unsafe extern "C" fn free(block: *mut c_void) {
     }
 }
 
+/// See free_sized of C23.
+///
+/// # Safety
+/// As of the C library's.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn free_sized(block: *mut c_void, _: size_t) {
+    // SAFETY: the caller's.
+    unsafe { free(block) }
+}
+
+/// See free_aligned_sized of C23.
+///
+/// # Safety
+/// As of the C library's.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn free_aligned_sized(block: *mut c_void, _: size_t, _: size_t) {
+    // SAFETY: the caller's.
+    unsafe { free(block) }
+}
+
 /// See malloc(3).
 ///
 /// # Safety

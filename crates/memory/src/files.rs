@@ -1,22 +1,49 @@
 //! Short files of the system, read without memory from anybody.
 
-use crate::kernel::Descriptor;
+use crate::kernel::{Descriptor, READ_WRITE, map, unmap};
 use std::ffi::CStr;
 
 const FILE_BYTES: usize = 4096;
 
+/// Room for a text, which is not taken of a stack: that may be a fiber's, and small.
+pub struct Room(usize);
+
+impl Room {
+    pub fn new() -> Option<Room> {
+        map(FILE_BYTES, READ_WRITE, libc::MAP_PRIVATE).ok().map(Room)
+    }
+
+    fn all(&self) -> &[u8] {
+        // SAFETY: mapped by `new`, as long, and nobody else's.
+        unsafe { std::slice::from_raw_parts(self.0 as *const u8, FILE_BYTES) }
+    }
+
+    pub fn all_mut(&mut self) -> &mut [u8] {
+        // SAFETY: as in `all`.
+        unsafe { std::slice::from_raw_parts_mut(self.0 as *mut u8, FILE_BYTES) }
+    }
+}
+
+impl Drop for Room {
+    fn drop(&mut self) {
+        // SAFETY: mapped by `new`; nothing of it is lent any more.
+        unsafe { unmap(self.0, FILE_BYTES) };
+    }
+}
+
 /// The begin of a file.
 pub struct Short {
-    bytes: [u8; FILE_BYTES],
+    room: Room,
     used: usize,
 }
 
 impl Short {
     pub fn read(path: &CStr) -> Option<Short> {
         let file = Descriptor::open(path, libc::O_RDONLY).ok()?;
-        let mut short = Short { bytes: [0; FILE_BYTES], used: 0 };
+        let mut short = Short { room: Room::new()?, used: 0 };
         while short.used < FILE_BYTES {
-            match file.read(&mut short.bytes[short.used..]).ok()? {
+            let used = short.used;
+            match file.read(&mut short.room.all_mut()[used..]).ok()? {
                 0 => break,
                 count => short.used += count,
             }
@@ -25,7 +52,7 @@ impl Short {
     }
 
     pub fn bytes(&self) -> &[u8] {
-        &self.bytes[..self.used]
+        &self.room.all()[..self.used]
     }
 
     /// What follows a word at the begin of a line, up to its end.

@@ -13,9 +13,11 @@ use crate::lock::Lock;
 use crate::pieces::{self, Window};
 use crate::report;
 use crate::say::say;
+use crate::stacks;
 use crate::windows;
 use libc::c_int;
-use std::cell::Cell;
+use std::cell::{Cell, UnsafeCell};
+use std::mem::{ManuallyDrop, MaybeUninit};
 use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};
 
 /// One fork at a time: nobody else's child gets the descriptors by which a parent learns that its child has ended.
@@ -26,6 +28,7 @@ const NONE: c_int = -1;
 
 thread_local! {
     static IS_LOST: Cell<bool> = const { Cell::new(false) };
+    static IS_ASKED: Cell<bool> = const { Cell::new(false) };
 }
 
 /// What a child without memory ends with, which nobody sees where `fork` is this library's.
@@ -40,18 +43,55 @@ pub fn install() {
     unsafe { libc::pthread_atfork(Some(before), Some(in_parent), Some(in_child)) };
 }
 
-/// Whether the last child that this thread forked could not get its memory.
-pub fn is_lost() -> bool {
-    IS_LOST.try_with(|lost| lost.replace(false)).unwrap_or(false)
+/// Runs a call that forks. What the child could not have is an error.
+pub fn forked(call: impl FnOnce() -> libc::pid_t) -> libc::pid_t {
+    // The child would copy the stack that it stands on, and go on on the copy.
+    if windows::touches_pool(stacks::here(), 1) {
+        static IS_SAID: AtomicBool = AtomicBool::new(false);
+        if !IS_SAID.swap(true, Ordering::Relaxed) {
+            let pid = kernel::own_pid();
+            say(format_args!(
+                "a thread of process {pid} whose stack lies in the pool cannot fork: give it a stack of mmap's"
+            ));
+        }
+        kernel::set_errno(libc::ENOMEM);
+        return -1;
+    }
+    let _ = IS_LOST.try_with(|lost| lost.set(false));
+    let _ = IS_ASKED.try_with(|asked| asked.set(true));
+    let child = call();
+    let _ = IS_ASKED.try_with(|asked| asked.set(false));
+    if child > 0 && IS_LOST.try_with(|lost| lost.replace(false)).unwrap_or(false) {
+        complain();
+        let mut status = 0;
+        // SAFETY: the child has ended or is about to; the call writes a number.
+        while unsafe { libc::waitpid(child, &mut status, 0) } < 0 && kernel::errno() == libc::EINTR {}
+        kernel::set_errno(libc::ENOMEM);
+        return -1;
+    }
+    child
 }
 
 fn has_pool() -> bool {
     pieces::all().any(|piece| piece.run(0..piece.windows, Window::Pool).is_some())
 }
 
+/// The signals that the thread that forks had blocked, which is the one that has [`FORKS`].
+struct Mask(UnsafeCell<MaybeUninit<libc::sigset_t>>);
+
+// SAFETY: written and read by who has `FORKS` alone.
+unsafe impl Sync for Mask {}
+
+static MASK: Mask = Mask(UnsafeCell::new(MaybeUninit::uninit()));
+
 pub extern "C" fn before() {
     kernel::quietly(|| {
+        // No handler runs until both are done: it might ask for memory, or leave by a jump, while the locks are held; and in
+        // the child what it touches might not be there.
+        let mask = blocked(None);
         FORKS.take();
+        // SAFETY: this thread has `FORKS`.
+        unsafe { (*MASK.0.get()).write(mask) };
         heap::lock().take();
         windows::lock().take();
         pieces::lock().take();
@@ -60,18 +100,37 @@ pub extern "C" fn before() {
             // SAFETY: the call writes two descriptors. Without any the parent does not wait, and the child copies all
             // the same.
             if unsafe { libc::pipe2(ends.as_mut_ptr(), libc::O_CLOEXEC) } == 0 {
-                PIPE[0].store(ends[0], Ordering::Relaxed);
-                PIPE[1].store(ends[1], Ordering::Relaxed);
+                let ends = ends.map(|end| above_standard(Descriptor(end)));
+                PIPE.iter().zip(ends).for_each(|(place, end)| place.store(end, Ordering::Relaxed));
             }
         }
     });
 }
 
+/// The same descriptor with a number that no other thread takes for standard output, where that was closed.
+fn above_standard(end: Descriptor) -> c_int {
+    let end = ManuallyDrop::new(end);
+    if end.0 > libc::STDERR_FILENO {
+        return end.0;
+    }
+    // SAFETY: takes numbers; the old one is closed where there is a new one.
+    match unsafe { libc::fcntl(end.0, libc::F_DUPFD_CLOEXEC, libc::STDERR_FILENO + 1) } {
+        NONE => end.0,
+        new => {
+            drop(ManuallyDrop::into_inner(end));
+            new
+        }
+    }
+}
+
 fn unlock() {
+    // SAFETY: this thread has `FORKS`, and wrote it before.
+    let mut mask = unsafe { (*MASK.0.get()).assume_init() };
     pieces::lock().give();
     windows::lock().give();
     heap::lock().give();
     FORKS.give();
+    blocked(Some(&mut mask));
 }
 
 fn take(end: usize) -> Option<Descriptor> {
@@ -85,7 +144,9 @@ pub extern "C" fn in_parent() {
         if let Some(reader) = reader {
             // The child says one byte, or ends, and then nobody is left to say anything.
             let is_whole = reader.read(&mut [0]) == Ok(1);
-            if !is_whole {
+            let is_asked = IS_ASKED.try_with(Cell::get).unwrap_or(false);
+            // Whoever asks says it himself, if there was a child at all.
+            if !is_whole && !is_asked {
                 complain();
             }
             let _ = IS_LOST.try_with(|lost| lost.set(!is_whole));
@@ -98,14 +159,12 @@ pub extern "C" fn in_child() {
     kernel::quietly(|| {
         drop(take(0));
         let writer = take(1);
-        let mut before = blocked(None);
         if copy_all().is_err() {
             // SAFETY: ends the process, of which the parent learns.
             unsafe { libc::syscall(libc::SYS_exit_group, LOST) };
         }
         count::begin_child();
         report::begin_process();
-        blocked(Some(&mut before));
         if let Some(writer) = writer {
             kernel::write(writer.0, &[1]);
         }
@@ -118,8 +177,8 @@ fn complain() {
     static IS_SAID: AtomicBool = AtomicBool::new(false);
     if !IS_SAID.swap(true, Ordering::Relaxed) {
         say(format_args!(
-            "a child of process {} could not copy its parent's large pages: memory is short, or another \
-             thread wrote while the pool was empty; the fork fails, a larger pool helps (`still pages`)",
+            "a child of process {} could not copy its parent's large pages: memory is short, or the pool was empty \
+             while somebody wrote; the fork fails, a larger pool helps (`still pages`)",
             kernel::own_pid()
         ));
     }

@@ -38,6 +38,9 @@ unsafe extern "C" {
 /// Numbers of options in mimalloc.h.
 const PURGE_DELAY: c_int = 15;
 const DISALLOW_OS_ALLOC: c_int = 17;
+const DESTROY_ON_EXIT: c_int = 22;
+const DISALLOW_ARENA_ALLOC: c_int = 26;
+const PAGE_COMMIT_ON_DEMAND: c_int = 40;
 const ARENA_MAX_OBJECT_KIB: c_int = 45;
 
 /// A range for the allocator is a multiple of this.
@@ -47,6 +50,8 @@ const ARENA_BYTES_FIRST: usize = 256 << 20;
 /// The same where the program's addresses are bounded.
 const ARENA_BYTES_BOUNDED: usize = 64 << 20;
 const ARENA_BYTES_MOST: usize = 16 << 30;
+/// Ranges that one request adds until it gives up: others may take what it added, too.
+const GROWTHS_MOST: usize = 16;
 /// From here on a block is a piece of its own.
 const BLOCK_BYTES: usize = 8 << 30;
 /// The largest alignment that the allocator knows.
@@ -86,13 +91,22 @@ extern "C" fn commit(is_wanted: bool, start: *mut c_void, bytes: size_t, _: *mut
     is_done
 }
 
+/// What became of a wish for another range.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Growth {
+    Done,
+    /// Another thread was faster.
+    ByOther,
+    Failed,
+}
+
 /// Gives the allocator another range, which can hold a block of this size. `seen` is what it had when it was found too
 /// little.
-fn grow(bytes: usize, seen: usize) -> bool {
+fn grow(bytes: usize, seen: usize) -> Growth {
     let _held = GROWTH.hold();
     let had = RESERVED.load(Ordering::Relaxed);
     if had != seen {
-        return true;
+        return Growth::ByOther;
     }
     if had == 0 {
         // SAFETY: numbers of options that there are.
@@ -100,6 +114,10 @@ fn grow(bytes: usize, seen: usize) -> bool {
             mi_option_set(PURGE_DELAY, -1);
             mi_option_set(DISALLOW_OS_ALLOC, 1);
             mi_option_set(ARENA_MAX_OBJECT_KIB, (ARENA_BYTES_MOST >> 10) as c_long);
+            // What the user's environment may say for another mimalloc: memory would come and go past `commit`.
+            mi_option_set(PAGE_COMMIT_ON_DEMAND, 0);
+            mi_option_set(DISALLOW_ARENA_ALLOC, 0);
+            mi_option_set(DESTROY_ON_EXIT, 0);
         }
     }
     let needed = bytes.saturating_add(2 * ARENA_BYTES).next_multiple_of(ARENA_BYTES);
@@ -108,7 +126,7 @@ fn grow(bytes: usize, seen: usize) -> bool {
     let usual = if is_bounded() { ARENA_BYTES_BOUNDED } else { ARENA_BYTES_FIRST.max(room) };
     let wanted = usual.max(had).min(ARENA_BYTES_MOST).max(needed) / ARENA_BYTES * ARENA_BYTES;
     let reserve = |bytes| pieces::reserve(Purpose::Heap, bytes, page_align());
-    let Ok(piece) = reserve(wanted).or_else(|_| reserve(needed)) else { return false };
+    let Ok(piece) = reserve(wanted).or_else(|_| reserve(needed)) else { return Growth::Failed };
     let _ = IS_NOTING.try_with(|noting| noting.set(true));
     // SAFETY: the range is this library's, has no memory yet, and is never given back.
     let is_given = unsafe {
@@ -126,8 +144,8 @@ fn grow(bytes: usize, seen: usize) -> bool {
         )
     };
     let _ = IS_NOTING.try_with(|noting| noting.set(false));
-    RESERVED.store(had + piece.bytes(), Ordering::Relaxed);
-    is_given
+    RESERVED.store(had + piece.bytes(), Ordering::Release);
+    if is_given { Growth::Done } else { Growth::Failed }
 }
 
 fn page_align() -> usize {
@@ -153,7 +171,9 @@ pub fn begin_thread() {
 
 /// Asks the allocator, which is given more addresses where it has too few.
 fn asking(bytes: usize, ask: impl Fn() -> *mut c_void) -> *mut c_void {
-    for _ in 0..4 {
+    // What others add they may use up before this thread asks again. Each of its own ranges holds the block.
+    let mut growths = 0;
+    loop {
         let seen = RESERVED.load(Ordering::Acquire);
         if seen > 0 {
             let _ = HAS_FAILED.try_with(|failed| failed.set(false));
@@ -165,8 +185,13 @@ fn asking(bytes: usize, ask: impl Fn() -> *mut c_void) -> *mut c_void {
                 break;
             }
         }
-        if !grow(bytes, seen) {
+        if growths == GROWTHS_MOST {
             break;
+        }
+        match grow(bytes, seen) {
+            Growth::Done => growths += 1,
+            Growth::ByOther => {}
+            Growth::Failed => break,
         }
     }
     set_errno(libc::ENOMEM);
@@ -304,9 +329,13 @@ pub unsafe fn reallocate(block: *mut c_void, of: Piece, bytes: usize) -> *mut c_
     // A large block that grows once will grow again.
     let may_grow = bytes > had && (COLOURED_BYTES..BLOCK_BYTES / 2).contains(&bytes);
     let more = if may_grow { bytes / 8 } else { 0 };
-    let new = allocate(bytes.saturating_add(more), false);
+    let mut new = allocate(bytes.saturating_add(more), false);
+    if new.is_null() && more > 0 {
+        new = allocate(bytes, false);
+    }
     if new.is_null() {
-        return new;
+        // What it has is enough to shrink.
+        return if bytes <= had { block } else { new };
     }
     // SAFETY: both have that many bytes, and the old one is the caller's to give up.
     unsafe {

@@ -73,6 +73,27 @@ pub unsafe fn move_over(from: usize, bytes: usize, to: usize) -> Result<(), Errn
     unsafe { call(libc::SYS_mremap, [from, bytes, bytes, flags as usize, to, 0]) }.map(drop)
 }
 
+/// Puts ordinary memory with the same content where a mapping could not be moved, for the kernel may have taken away what was
+/// there.
+///
+/// # Safety
+/// As of [`move_over`].
+pub unsafe fn put_back(from: usize, bytes: usize, to: usize) {
+    let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_FIXED | libc::MAP_NORESERVE;
+    // SAFETY: as said. What is zero is not touched, so that it takes no memory.
+    unsafe {
+        if call(libc::SYS_mmap, [to, bytes, READ_WRITE as usize, flags as usize, usize::MAX, 0]).is_err() {
+            return;
+        }
+        for at in (0..bytes).step_by(PAGE_BYTES) {
+            let page = std::slice::from_raw_parts((from + at) as *const u8, PAGE_BYTES);
+            if page.iter().any(|byte| *byte != 0) {
+                std::ptr::copy_nonoverlapping(page.as_ptr(), (to + at) as *mut u8, PAGE_BYTES);
+            }
+        }
+    }
+}
+
 /// Changes the protection of memory.
 ///
 /// # Safety
@@ -108,7 +129,40 @@ pub fn advise(address: usize, bytes: usize, advice: Advice) -> Result<(), Errno>
 ///
 /// By the call that writes into another process's memory, which is this one: what it writes it reads as any call reads
 /// its arguments. The call that reads would first take a large page of its own for what is shared with another process.
+/// Where that call is refused, as some containers do, memory goes through a pipe.
 pub fn read_own(address: usize, out: &mut [u8]) -> Result<(), Errno> {
+    match read_own_at_once(address, out) {
+        Err(libc::EPERM | libc::ENOSYS) => read_own_by_pipe(address, out),
+        done => done,
+    }
+}
+
+fn read_own_by_pipe(address: usize, out: &mut [u8]) -> Result<(), Errno> {
+    let mut ends = [-1; 2];
+    // SAFETY: the call writes two descriptors.
+    if unsafe { libc::pipe2(ends.as_mut_ptr(), libc::O_CLOEXEC) } != 0 {
+        return Err(errno());
+    }
+    let [reader, writer] = ends.map(Descriptor);
+    let mut done = 0;
+    while done < out.len() {
+        // What a pipe takes at once at least, so that the write does not wait.
+        let count = PAGE_BYTES.min(out.len() - done);
+        // SAFETY: the call reads what it checks.
+        let written = unsafe { call(libc::SYS_write, [writer.0 as usize, address + done, count, 0, 0, 0]) }?;
+        let mut from = 0;
+        while from < written {
+            match reader.read(&mut out[done + from..done + written])? {
+                0 => return Err(libc::EIO),
+                count => from += count,
+            }
+        }
+        done += written;
+    }
+    Ok(())
+}
+
+fn read_own_at_once(address: usize, out: &mut [u8]) -> Result<(), Errno> {
     let mut done = 0;
     while done < out.len() {
         let rest = &mut out[done..];

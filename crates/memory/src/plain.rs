@@ -1,6 +1,6 @@
 //! Ordinary memory, in large pages where the kernel has some, and there at once where that is not absurd.
 
-use crate::files::{Short, number};
+use crate::files::{Room, Short, number};
 use crate::kernel::{self, Advice, quietly};
 use std::ffi::CStr;
 
@@ -16,14 +16,15 @@ fn group_bytes() -> Option<usize> {
     let own = Short::read(c"/proc/self/cgroup")?;
     let path = own.after("0::")?;
     let of = |file: &str| {
-        let mut place = [0u8; 1024];
+        let mut room = Room::new()?;
+        let place = room.all_mut();
         let mut used = 0;
         for part in [b"/sys/fs/cgroup", path, b"/", file.as_bytes()] {
             place.get_mut(used..used + part.len())?.copy_from_slice(part);
             used += part.len();
         }
         place.get(used)?;
-        let text = Short::read(CStr::from_bytes_until_nul(&place).ok()?)?;
+        let text = Short::read(CStr::from_bytes_until_nul(place).ok()?)?;
         number(text.bytes())
     };
     Some(of("memory.max")?.saturating_sub(of("memory.current")?))

@@ -5,11 +5,13 @@
 //! made, so a pool that has too few pages says so then, and not by a signal later. The run is filled elsewhere and
 //! moved to its place only when it is whole.
 
-use crate::kernel::{Advice, Descriptor, Errno, READ_WRITE, WINDOW_BYTES, advise, map_file, move_over, quietly, unmap};
+use crate::kernel::{
+    Advice, Descriptor, Errno, READ_WRITE, WINDOW_BYTES, advise, map, map_file, move_over, put_back, quietly, unmap,
+};
 use crate::nodes;
 use crate::say::say;
 use crate::setting;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicUsize, Ordering};
 
 /// What a hugetlbfs says of itself in statfs(2).
 const HUGETLBFS: i64 = 0x9584_58f6;
@@ -67,7 +69,44 @@ pub fn page_bytes() -> usize {
     PAGE_BYTES.load(Ordering::Relaxed)
 }
 
+/// Whether the kernel moves large pages: before Linux 5.16 it does not, and says so only when it has taken away what was in
+/// their place.
+static CAN_MOVE: AtomicU8 = AtomicU8::new(UNKNOWN);
+const UNKNOWN: u8 = 0;
+const MOVES: u8 = 1;
+const MOVES_NOT: u8 = 2;
+
 impl Open {
+    /// Tries, once, to move a page to where nothing is.
+    fn check_move(&self) -> Result<(), Refusal> {
+        match CAN_MOVE.load(Ordering::Relaxed) {
+            MOVES => return Ok(()),
+            MOVES_NOT => return Err(Refusal::Call("mremap", libc::EINVAL)),
+            _ => {}
+        }
+        let room = 2 * self.page_bytes;
+        let at = map(room, libc::PROT_NONE, libc::MAP_PRIVATE | libc::MAP_NORESERVE);
+        let at = at.map_err(|errno| Refusal::Call("mmap", errno))?;
+        let to = at.next_multiple_of(self.page_bytes);
+        let moved = self.run(self.page_bytes).and_then(|from| {
+            // SAFETY: both were mapped here, and nobody knows them.
+            let moved = unsafe { move_over(from, self.page_bytes, to) };
+            if moved.is_err() {
+                // SAFETY: as above.
+                unsafe { unmap(from, self.page_bytes) };
+            }
+            moved.map_err(|errno| Refusal::Call("mremap", errno))
+        });
+        // SAFETY: mapped here; a page that was moved there is nobody's.
+        unsafe { unmap(at, room) };
+        match moved {
+            Ok(()) => CAN_MOVE.store(MOVES, Ordering::Relaxed),
+            Err(Refusal::Call("mremap", libc::EINVAL)) => CAN_MOVE.store(MOVES_NOT, Ordering::Relaxed),
+            Err(_) => {}
+        }
+        moved
+    }
+
     /// A run of pages that are all there, at an address that the kernel chose.
     fn run(&self, bytes: usize) -> Result<usize, Refusal> {
         let refused = |call| {
@@ -96,6 +135,9 @@ impl Open {
     /// missed.
     pub unsafe fn place(&self, address: usize, bytes: usize, prepare: impl Fn(usize, usize)) -> Result<usize, Refusal> {
         let mut step = bytes.min(self.free_bytes) / self.page_bytes * self.page_bytes;
+        if step > 0 {
+            self.check_move()?;
+        }
         loop {
             if step == 0 {
                 return Err(Refusal::Empty);
@@ -105,8 +147,11 @@ impl Open {
                     prepare(at, step);
                     // SAFETY: as said; what was there is replaced whole.
                     if let Err(errno) = unsafe { move_over(at, step, address) } {
-                        // SAFETY: the run is still where it was, and nobody knows it.
-                        unsafe { unmap(at, step) };
+                        // SAFETY: the run is still where it was, and nobody knows it; the place is ours to fill.
+                        unsafe {
+                            put_back(at, step, address);
+                            unmap(at, step);
+                        }
                         return Err(Refusal::Call("mremap", errno));
                     }
                     return Ok(step);
@@ -129,12 +174,9 @@ pub fn complain(refusal: Refusal) {
     let pid = crate::kernel::own_pid();
     quietly(|| match refusal {
         Refusal::None => {}
-        Refusal::Call("mremap", errno) => {
-            say(format_args!(
-                "the kernel does not move large pages of {path} (errno {errno}; Linux 5.16 does): \
-                 process {pid} goes on in small pages"
-            ));
-        }
+        Refusal::Call("mremap", libc::EINVAL) => say(format_args!(
+            "the kernel does not move large pages of {path} (Linux 5.16 does): process {pid} goes on in small pages"
+        )),
         Refusal::Call(call, errno) => {
             say(format_args!(
                 "{call} of the pool {path} failed (errno {errno}): process {pid} goes on in small pages; \

@@ -6,6 +6,7 @@ use crate::kernel::{self, Descriptor};
 use crate::say::{Bytes, say};
 use crate::setting;
 use libc::c_int;
+use std::io::Write;
 use std::sync::atomic::{AtomicI32, Ordering};
 
 /// The counter's descriptor, or what the call for it failed with, below zero.
@@ -123,10 +124,25 @@ pub fn end() {
     }
 }
 
+/// Whether a descriptor is a counter: the program may have closed all, and have its own at this number.
+fn is_counter(descriptor: c_int) -> bool {
+    const COUNTER: &[u8] = b"anon_inode:[perf_event]";
+    let (mut path, mut target) = ([0u8; 32], [0u8; 32]);
+    if write!(&mut path[..], "/proc/self/fd/{descriptor}\0").is_err() {
+        return false;
+    }
+    // SAFETY: the path ends with a zero, and the call writes at most as many bytes as there are.
+    let bytes = unsafe { libc::readlink(path.as_ptr().cast(), target.as_mut_ptr().cast(), target.len()) };
+    target.get(..bytes.max(0) as usize) == Some(COUNTER)
+}
+
 fn misses() -> Result<u64, c_int> {
     let counter = COUNTER.load(Ordering::Relaxed);
     if counter < 0 {
         return Err(-counter);
+    }
+    if !is_counter(counter) {
+        return Err(libc::EBADF);
     }
     let mut count = [0; 8];
     match Descriptor(counter).read(&mut count)? {

@@ -2,6 +2,7 @@
 
 use crate::kernel;
 use std::fmt::{Display, Formatter, Result, Write};
+use std::sync::atomic::{AtomicU64, Ordering};
 
 const LINE_BYTES: usize = 1024;
 
@@ -20,8 +21,29 @@ impl Write for Line {
     }
 }
 
-/// Says a line. Lines of several processes do not mix.
+/// Which file standard error was when the program began: its device and its number.
+static ERRORS: [AtomicU64; 2] = [AtomicU64::new(0), AtomicU64::new(0)];
+
+fn errors() -> Option<[u64; 2]> {
+    // SAFETY: plain data, which the call fills.
+    unsafe {
+        let mut found: libc::stat = std::mem::zeroed();
+        (libc::fstat(libc::STDERR_FILENO, &mut found) == 0).then_some([found.st_dev, found.st_ino])
+    }
+}
+
+/// Remembers what standard error is: a program may close it, and get its number for a file of its own.
+pub fn remember() {
+    let found = kernel::quietly(errors).unwrap_or_default();
+    ERRORS.iter().zip(found).for_each(|(word, number)| word.store(number, Ordering::Relaxed));
+}
+
+/// Says a line, if standard error is still what it was. Lines of several processes do not mix.
 pub fn say(text: impl Display) {
+    let expected = ERRORS.each_ref().map(|word| word.load(Ordering::Relaxed));
+    if kernel::quietly(errors) != Some(expected) {
+        return;
+    }
     let mut line = Line { bytes: [0; LINE_BYTES], used: 0 };
     let _ = write!(line, "stillframe: {text}");
     line.bytes[line.used] = b'\n';

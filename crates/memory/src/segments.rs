@@ -34,7 +34,11 @@ unsafe extern "C" fn move_segments(info: *mut libc::dl_phdr_info, _: size_t, _: 
     };
     // What the linker protected after it had written it.
     let protected = headers.iter().find(|header| header.p_type == libc::PT_GNU_RELRO).map(range).unwrap_or(0..0);
-    for header in headers.iter().filter(|header| header.p_type == libc::PT_LOAD && header.p_flags & libc::PF_W != 0) {
+    // What is written and run, too, would have to keep its protection.
+    let is_data = |header: &&libc::Elf64_Phdr| {
+        header.p_type == libc::PT_LOAD && header.p_flags & (libc::PF_W | libc::PF_X) == libc::PF_W
+    };
+    for header in headers.iter().filter(is_data) {
         let segment = range(header);
         let begin = if protected.contains(&segment.start) { protected.end } else { segment.start };
         move_segment(begin..segment.end);

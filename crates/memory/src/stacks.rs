@@ -1,7 +1,7 @@
 //! What threads stand on.
 
 use crate::count::{self, STACKS};
-use crate::kernel::{PAGE_BYTES, quietly};
+use crate::kernel::{self, PAGE_BYTES, quietly};
 use crate::plain;
 use libc::c_void;
 use std::ffi::{CStr, c_char};
@@ -13,13 +13,28 @@ const STACK_BYTES: usize = 8 << 20;
 const STACK_BYTES_SMALL: usize = 1 << 20;
 /// The most of all stacks, as a part of what the machine has left.
 const PART: usize = 64;
+/// A stack with less is left as it is.
+const STACK_BYTES_LEAST: usize = 256 << 10;
 /// What is left alone at the lower end.
 const MARGIN_BYTES: usize = 256 << 10;
 
 /// The first thread's stack: how far it may reach, where the thread stood when the library began, and its end.
 static MAIN: [AtomicUsize; 3] = [const { AtomicUsize::new(0) }; 3];
 
-fn here() -> usize {
+static HAS_THREADS: AtomicBool = AtomicBool::new(false);
+
+/// Notes that there is more than one thread.
+pub fn note_thread() {
+    HAS_THREADS.store(true, Ordering::Relaxed);
+}
+
+/// Whether there was ever more than one thread.
+pub fn has_threads() -> bool {
+    HAS_THREADS.load(Ordering::Relaxed)
+}
+
+/// Where the calling thread stands.
+pub fn here() -> usize {
     let local = 0u8;
     std::hint::black_box(&local) as *const u8 as usize
 }
@@ -61,9 +76,11 @@ pub fn fill_main_once() {
         if is_mapped(lowest - PAGE_BYTES) {
             return;
         }
-        // The kernel lets the stack grow to where somebody touches it, within its limit. SAFETY: within the limit that
-        // the stack had when the program began; the kernel keeps other mappings from there.
-        std::hint::black_box(unsafe { std::ptr::read_volatile(lowest as *const u8) });
+        // The kernel lets the stack grow to where somebody touches it, within its limit, which may be lower by now: it says
+        // so to a call, where it would end the process that reads there itself.
+        if kernel::read_own(lowest, &mut [0]).is_err() {
+            return;
+        }
         if plain::fill(lowest, end - lowest) {
             STACKS.add(highest - lowest);
         }
@@ -78,7 +95,7 @@ fn is_mapped(address: usize) -> bool {
 
 /// Fills the stack of the thread that calls this. Gives how many bytes that were.
 pub fn fill_own() -> usize {
-    let Some((lowest, bytes)) = own() else { return 0 };
+    let Some((lowest, bytes)) = own().filter(|(_, bytes)| *bytes >= STACK_BYTES_LEAST) else { return 0 };
     let most = if count::is_large() { STACK_BYTES } else { STACK_BYTES_SMALL };
     let end = here() / PAGE_BYTES * PAGE_BYTES;
     let begin = end.saturating_sub(most).max(lowest.next_multiple_of(PAGE_BYTES));

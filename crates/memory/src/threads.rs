@@ -25,6 +25,7 @@ pub unsafe extern "C" fn pthread_create(
     routine: Routine,
     argument: *mut c_void,
 ) -> c_int {
+    stacks::note_thread();
     let start = heap::allocate(size_of::<Start>(), false).cast::<Start>();
     if start.is_null() {
         return next::pthread_create(thread, attributes, routine, argument);
@@ -61,27 +62,13 @@ extern "C-unwind" fn begin(start: *mut c_void) -> *mut c_void {
     result
 }
 
-/// Runs a call that forks; what the child could not have is an error.
-fn forked(call: impl FnOnce() -> pid_t) -> pid_t {
-    fork::is_lost();
-    let child = call();
-    if child > 0 && fork::is_lost() {
-        let mut status = 0;
-        // SAFETY: the child has ended or is about to; the call writes a number.
-        unsafe { libc::waitpid(child, &mut status, 0) };
-        crate::kernel::set_errno(libc::ENOMEM);
-        return -1;
-    }
-    child
-}
-
 /// See fork(2).
 ///
 /// # Safety
 /// As of the C library's.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn fork() -> pid_t {
-    forked(next::fork)
+    fork::forked(next::fork)
 }
 
 /// See _exit(2).
@@ -106,7 +93,7 @@ pub extern "C" fn _Exit(status: c_int) -> ! {
 /// As of the C library's.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn _Fork() -> pid_t {
-    forked(|| {
+    fork::forked(|| {
         fork::before();
         let child = next::_Fork();
         if child == 0 {

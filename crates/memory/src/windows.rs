@@ -2,11 +2,14 @@
 
 use crate::count;
 use crate::guard::Guard;
-use crate::kernel::{Advice, Errno, READ_WRITE, WINDOW_BYTES, advise, map, move_over, protect, quietly, unmap};
+use crate::kernel::{
+    Advice, Errno, READ_WRITE, WINDOW_BYTES, advise, map, move_over, protect, put_back, quietly, unmap,
+};
 use crate::lock::Lock;
 use crate::pieces::{self, Piece, Purpose, Window};
 use crate::plain;
 use crate::pool::{self, Open, Refusal};
+use crate::say::say;
 use crate::stacks;
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -197,12 +200,29 @@ pub fn soften(address: usize, bytes: usize) -> Result<(), Errno> {
             Ok(())
         };
         each_pool(&piece, among, |run| {
-            // Other threads may write there; where they cannot be made to wait what they write meanwhile is lost.
-            let _guard = Guard::new(piece.address_of(run.start), run.len() * WINDOW_BYTES);
-            replace(&piece, run, copy)
+            let (address, bytes) = (piece.address_of(run.start), run.len() * WINDOW_BYTES);
+            if (address..address + bytes).contains(&stacks::here()) {
+                return Err(refuse("a thread's stack lies there"));
+            }
+            // Other threads may write there. What they wrote meanwhile would be lost where they cannot be made to wait.
+            match Guard::new(address, bytes) {
+                Err(_) if stacks::has_threads() => {
+                    Err(refuse("other threads cannot be made to wait (userfaultfd, or another who uses it there)"))
+                }
+                _guard => replace(&piece, run, copy),
+            }
         })?;
     }
     Ok(())
+}
+
+/// Says once why a part of the pool stays as it is.
+fn refuse(why: &str) -> Errno {
+    static IS_SAID: AtomicBool = AtomicBool::new(false);
+    if !IS_SAID.swap(true, Ordering::Relaxed) {
+        say(format_args!("a part of a large page cannot be made small: {why}; the call fails"));
+    }
+    libc::ENOMEM
 }
 
 /// The most that is copied before its original is given up.
@@ -238,7 +258,10 @@ pub fn replace(
     let _ = advise(to, bytes, Advice::Large);
     let done = copy(address, to, bytes).and_then(|()| {
         // SAFETY: the piece is this library's; whoever reads there finds the same as before.
-        unsafe { move_over(to, bytes, address) }
+        unsafe { move_over(to, bytes, address) }.inspect_err(|_| {
+            // SAFETY: as above.
+            unsafe { put_back(to, bytes, address) }
+        })
     });
     // SAFETY: mapped here, and nobody knows it: all of it, or the edges where the rest was moved.
     unsafe {

@@ -256,6 +256,51 @@ fn a_fork_beside_threads_that_write_succeeds_or_fails_as_without_memory() {
 }
 
 #[test]
+fn threads_that_ask_for_large_blocks_at_the_same_moment_all_get_one() {
+    play("together", 16);
+}
+
+#[test]
+fn a_thread_with_the_smallest_stack_gets_memory() {
+    play("small_stack", 160);
+}
+
+#[test]
+fn in_a_container_that_refuses_calls_children_are_whole_and_nothing_is_lost() {
+    play("confined", 160);
+}
+
+#[test]
+fn a_thread_that_stands_in_the_pool_cannot_fork_and_is_told_so() {
+    let Some(pool) = Made::new("own-stack", 96) else { return };
+    let (_, complained) = succeed(pool.run(scenes(), &["own_stack"]));
+    assert_eq!(complained.matches("whose stack lies in the pool cannot fork").count(), 1, "{complained}");
+}
+
+#[test]
+fn a_signal_handler_that_asks_for_memory_runs_when_the_fork_is_done() {
+    play("rung_at", 160);
+}
+
+#[test]
+fn what_is_said_goes_to_nobodys_file() {
+    let Some(pool) = Made::new("own-file", 32) else { return };
+    let file = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("own-file-{}", std::process::id()));
+    succeed(pool.run(scenes(), &["own_file", file.to_str().unwrap()]));
+    std::fs::remove_file(file).unwrap();
+}
+
+#[test]
+fn settings_for_another_mimalloc_change_nothing() {
+    let Some(pool) = Made::new("settings", 96) else { return };
+    let mut command = pool.run(scenes(), &["heap"]);
+    for setting in ["PAGE_COMMIT_ON_DEMAND", "DISALLOW_ARENA_ALLOC", "DESTROY_ON_EXIT"] {
+        command.env(format!("MIMALLOC_{setting}"), "1");
+    }
+    succeed(command);
+}
+
+#[test]
 fn children_of_a_process_whose_threads_allocate_allocate_too() {
     play("storm", 160);
 }

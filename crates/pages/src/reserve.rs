@@ -8,8 +8,9 @@ use crate::supply::System;
 use rustix::mount::{MountFlags, UnmountFlags, mount, unmount};
 use serde::{Deserialize, Serialize};
 use std::ffi::CString;
-use std::fs::{self, DirBuilder, File};
-use std::os::unix::fs::DirBuilderExt;
+use std::fs::{self, File, Permissions};
+use std::io::{ErrorKind, Write};
+use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
 /// What a pool is to be.
@@ -38,10 +39,20 @@ pub struct Access {
     pub mode: u32,
 }
 
-/// What was gathered for a pool, and goes back with it: pages of each memory node, or of the machine.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+/// What was gathered for a pool, and goes back with it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 struct Gathered {
-    parts: Vec<(Option<u32>, u64)>,
+    page_bytes: u64,
+    parts: Vec<Part>,
+}
+
+/// Pages of a memory node, or of the machine.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+struct Part {
+    node: Option<u32>,
+    count: u64,
+    /// How many there were before, as long as it is not known whether the others came.
+    before: Option<u64>,
 }
 
 /// The file that says it, beside the pool.
@@ -51,14 +62,25 @@ fn note(path: &Path) -> PathBuf {
 
 /// One reservation at a time: each reads how many pages there are before it changes that.
 fn lock() -> Result<File> {
-    let mut builder = DirBuilder::new();
-    builder.recursive(true).mode(0o755);
-    builder.create(PLACE).map_err(Error::io("mkdir", Path::new(PLACE)))?;
+    for path in [Path::new(PLACE).parent().unwrap_or(Path::new("/")), Path::new(PLACE)] {
+        make_folder(path)?;
+    }
     let path = Path::new(PLACE).join(".lock");
+    // Who may open it could keep others waiting for ever.
+    let mut options = File::options();
     let file =
-        File::options().create(true).truncate(false).write(true).open(&path).map_err(Error::io("open", &path))?;
+        options.create(true).truncate(false).write(true).mode(0o600).open(&path).map_err(Error::io("open", &path))?;
     file.lock().map_err(Error::io("flock", &path))?;
     Ok(file)
+}
+
+/// Makes a directory through which users come to their pools, whatever the caller's umask says.
+fn make_folder(path: &Path) -> Result<()> {
+    match fs::create_dir(path) {
+        Ok(()) => fs::set_permissions(path, Permissions::from_mode(0o755)).map_err(Error::io("chmod", path)),
+        Err(error) if error.kind() == ErrorKind::AlreadyExists => Ok(()),
+        Err(error) => Err(Error::io("mkdir", path)(error)),
+    }
 }
 
 /// Takes memory from the kernel, and makes a pool of it. Pages that are reserved already and that nobody has are used first.
@@ -73,23 +95,54 @@ pub fn reserve(system: &System, request: &Request) -> Result<Pool> {
     if Pool::all(system)?.iter().any(|pool| pool.mount.path == path) {
         return Err(Error::Exists { name: request.name.clone(), path });
     }
-    let count = request.page.count(request.bytes);
-    let mut gathered = gather(system, request, count, supply.spare())?;
-    let mut mounted = mount_it(&path, request, count, &gathered);
-    // Pages that a process copies after a fork come from what is spare, though it has a pool, so there may be fewer by now.
-    let missing = count - gathered.parts.iter().map(|(_, count)| count).sum::<u64>().min(count);
-    if missing > 0 && mounted.as_ref().is_err_and(is_no_memory) && system.gather(request.page, None, missing).is_ok() {
-        gathered.parts.push((None, missing));
-        unmake(&path);
-        mounted = mount_it(&path, request, count, &gathered);
-    }
-    match mounted {
+    undo_left(system, &path)?;
+    make_folder(&path)?;
+    let mut gathered = Gathered { page_bytes: request.page.bytes(), parts: Vec::new() };
+    let made = make(system, request, &path, &mut gathered, supply.spare());
+    match made {
         Ok(()) => Pool::find(system, &request.name),
         Err(error) => {
+            // What cannot be given back now stays reserved, as `still pages` shows.
+            let _ = scatter(system, request.page, &gathered);
             unmake(&path);
-            scatter(system, request.page, &gathered);
             Err(error)
         }
+    }
+}
+
+/// Gives back what a reservation gathered that was killed, or a pool's that ended half way, and removes what it left.
+fn undo_left(system: &System, path: &Path) -> Result<()> {
+    if let Some(left) = noted(path)
+        && let Some(page) = Page::of_bytes(left.page_bytes)
+    {
+        scatter(system, page, &left)?;
+    }
+    unmake(path);
+    Ok(())
+}
+
+/// What a note says, if there is one that can be read.
+fn noted(path: &Path) -> Option<Gathered> {
+    serde_json::from_slice(&fs::read(note(path)).ok()?).ok()
+}
+
+/// Gathers the pages and mounts them.
+fn make(system: &System, request: &Request, path: &Path, gathered: &mut Gathered, spare: u64) -> Result<()> {
+    let count = request.page.count(request.bytes);
+    for (node, count) in wanted(system, request, count, spare) {
+        gather(system, request.page, path, gathered, (node, count))?;
+    }
+    let mounted = mount_it(path, request, count);
+    // Pages that a process copies after a fork come from what is spare, though it has a pool, so there may be fewer by now.
+    let missing = count - gathered.parts.iter().map(|part| part.count).sum::<u64>().min(count);
+    match mounted {
+        Err(error) if missing > 0 && is_no_memory(&error) => {
+            if gather(system, request.page, path, gathered, (None, missing)).is_err() {
+                return Err(error);
+            }
+            mount_it(path, request, count)
+        }
+        mounted => mounted,
     }
 }
 
@@ -103,10 +156,10 @@ fn unmake(path: &Path) {
     let _ = fs::remove_dir(path);
 }
 
-/// Gathers what is missing; of several memory nodes each its part, whatever is there already.
-fn gather(system: &System, request: &Request, count: u64, spare: u64) -> Result<Gathered> {
+/// What is to be gathered: what is missing, or of several memory nodes each its part, whatever is there already.
+fn wanted(system: &System, request: &Request, count: u64, spare: u64) -> Vec<(Option<u32>, u64)> {
     let nodes = system.nodes();
-    let wanted: Vec<(Option<u32>, u64)> = match request.by_node && nodes.len() > 1 {
+    let mut wanted: Vec<(Option<u32>, u64)> = match request.by_node && nodes.len() > 1 {
         true => {
             let (each, more) = (count / nodes.len() as u64, count % nodes.len() as u64);
             let parts = nodes.iter().enumerate();
@@ -114,29 +167,54 @@ fn gather(system: &System, request: &Request, count: u64, spare: u64) -> Result<
         }
         false => vec![(None, count.saturating_sub(spare))],
     };
-    let mut gathered = Gathered::default();
-    for (node, count) in wanted.into_iter().filter(|(_, count)| *count > 0) {
-        if let Err(error) = system.gather(request.page, node, count) {
-            scatter(system, request.page, &gathered);
-            return Err(error);
-        }
-        gathered.parts.push((node, count));
-    }
-    Ok(gathered)
+    wanted.retain(|(_, count)| *count > 0);
+    wanted
 }
 
-/// What cannot be given back now stays reserved, as `still pages` shows.
-fn scatter(system: &System, page: Page, gathered: &Gathered) {
-    for (node, count) in &gathered.parts {
-        let _ = system.scatter(page, *node, *count);
+/// Gathers pages. Before they come it is noted that they may, so that they can be given back whenever this process is killed.
+fn gather(
+    system: &System,
+    page: Page,
+    path: &Path,
+    gathered: &mut Gathered,
+    (node, count): (Option<u32>, u64),
+) -> Result<()> {
+    let before = system.supply(page, node)?.total;
+    gathered.parts.push(Part { node, count, before: Some(before) });
+    write_note(path, gathered)?;
+    if let Err(error) = system.gather(page, node, count) {
+        // It gave back what it had found.
+        gathered.parts.pop();
+        return Err(error);
     }
+    if let Some(part) = gathered.parts.last_mut() {
+        part.before = None;
+    }
+    write_note(path, gathered)
 }
 
-fn mount_it(path: &Path, request: &Request, count: u64, gathered: &Gathered) -> Result<()> {
-    DirBuilder::new().mode(0o755).create(path).map_err(Error::io("mkdir", path))?;
+fn write_note(path: &Path, gathered: &Gathered) -> Result<()> {
+    let path = note(path);
     let text = serde_json::to_vec(gathered).unwrap_or_default();
-    let noted = note(path);
-    fs::write(&noted, text).map_err(Error::io("write", &noted))?;
+    let mut options = File::options();
+    let file = options.create(true).truncate(true).write(true).mode(0o600).open(&path);
+    file.and_then(|mut file| file.write_all(&text)).map_err(Error::io("write", &path))
+}
+
+/// Gives back what was gathered; says the first error, and goes on.
+fn scatter(system: &System, page: Page, gathered: &Gathered) -> Result<()> {
+    let mut result = Ok(());
+    for Part { node, count, before } in &gathered.parts {
+        let came = match before {
+            Some(before) => system.supply(page, *node).map(|now| now.total.saturating_sub(*before).min(*count)),
+            None => Ok(*count),
+        };
+        result = result.and(came.and_then(|came| system.scatter(page, *node, came)));
+    }
+    result
+}
+
+fn mount_it(path: &Path, request: &Request, count: u64) -> Result<()> {
     let Access { user, group, mode } = request.access;
     let bytes = count * request.page.bytes();
     // The least size is what no other mount can take away.
@@ -155,13 +233,11 @@ fn mount_it(path: &Path, request: &Request, count: u64, gathered: &Gathered) -> 
 /// [`Error::NoPool`]; [`Error::Busy`] with those who use it; [`Error::NotPermitted`].
 pub fn give_back(system: &System, name: &str) -> Result<()> {
     let path = place(name)?;
-    let pool = Pool::find(system, name)?;
+    // A name that there is not is said without a change of anything.
+    Pool::find(system, name)?;
     let _lock = lock()?;
-    let noted = note(&path);
-    let gathered: Gathered = match fs::read(&noted) {
-        Ok(text) => serde_json::from_slice(&text).unwrap_or_default(),
-        Err(_) => Gathered::default(),
-    };
+    let pool = Pool::find(system, name)?;
+    let gathered = noted(&path);
     match unmount(&path, UnmountFlags::empty()) {
         Ok(()) => {}
         Err(rustix::io::Errno::BUSY) => {
@@ -172,10 +248,64 @@ pub fn give_back(system: &System, name: &str) -> Result<()> {
         }
         Err(error) => return Err(Error::io("umount", &path)(error.into())),
     }
-    for (node, count) in &gathered.parts {
-        system.scatter(pool.page(), *node, *count)?;
+    // What does not go back now stays noted, for the next reservation of this name.
+    if let Some(gathered) = gathered {
+        scatter(system, pool.page(), &gathered)?;
     }
-    let _ = fs::remove_file(noted);
-    let _ = fs::remove_dir(path);
+    unmake(&path);
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A machine that has so many pages.
+    fn machine(total: u64) -> (tempfile::TempDir, System) {
+        let dir = tempfile::tempdir().unwrap();
+        let folder = dir.path().join("kernel/mm/hugepages/hugepages-2048kB");
+        fs::create_dir_all(&folder).unwrap();
+        for (name, count) in [("nr_hugepages", total), ("free_hugepages", total), ("resv_hugepages", 0)] {
+            fs::write(folder.join(name), count.to_string()).unwrap();
+        }
+        let system = System::at(dir.path(), dir.path());
+        (dir, system)
+    }
+
+    #[test]
+    fn what_a_killed_reservation_gathered_goes_back_before_the_next_of_its_name() {
+        // It noted that 30 pages might come, and others reserved some meanwhile or not.
+        for (total, before, left) in [(42, 12, 12), (20, 12, 12), (12, 12, 12), (50, 12, 20)] {
+            let (dir, system) = machine(total);
+            let path = dir.path().join("pool");
+            fs::create_dir(&path).unwrap();
+            let parts = vec![Part { node: None, count: 30, before: Some(before) }];
+            write_note(&path, &Gathered { page_bytes: Page::Large.bytes(), parts }).unwrap();
+            undo_left(&system, &path).unwrap();
+            assert_eq!(system.supply(Page::Large, None).unwrap().total, left);
+            assert!(!path.exists() && !note(&path).exists());
+        }
+    }
+
+    #[test]
+    fn what_was_gathered_for_sure_goes_back_whole() {
+        let (dir, system) = machine(42);
+        let path = dir.path().join("pool");
+        let parts = vec![Part { node: None, count: 30, before: None }];
+        write_note(&path, &Gathered { page_bytes: Page::Large.bytes(), parts }).unwrap();
+        undo_left(&system, &path).unwrap();
+        assert_eq!(system.supply(Page::Large, None).unwrap().total, 12);
+        // Where nothing is left nothing is done.
+        undo_left(&system, &path).unwrap();
+        assert_eq!(system.supply(Page::Large, None).unwrap().total, 12);
+    }
+
+    #[test]
+    fn who_is_let_through_to_a_pool_is_not_the_umasks_to_say() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("place");
+        make_folder(&path).unwrap();
+        assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o7777, 0o755);
+        make_folder(&path).unwrap();
+    }
 }

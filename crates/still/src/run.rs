@@ -172,6 +172,11 @@ fn check(program: &Path) -> Result<(), Failure> {
             "runs with the rights of another user or group (setuid), so that the system preloads nothing into it";
         return Err(Failure::Problem(format!("{} {text}: run a copy without that bit", program.display())));
     }
+    // As the kernel does it for all but root: capabilities(7), "Safety checking for capability-dumb binaries".
+    if user != Some(0) && has_capabilities(program) {
+        let text = "has capabilities of its own (setcap), so that the system preloads nothing into it: run a copy without them";
+        return Err(Failure::Problem(format!("{} {text}", program.display())));
+    }
     let mut begin = Vec::new();
     // Whether the program can be read at all is the system's to say when it is run.
     let Ok(file) = File::open(program) else { return Ok(()) };
@@ -184,6 +189,10 @@ fn check(program: &Path) -> Result<(), Failure> {
         Kind::Dynamic | Kind::Script => return Ok(()),
     };
     Err(Failure::Problem(format!("{} {text}", program.display())))
+}
+
+fn has_capabilities(program: &Path) -> bool {
+    rustix::fs::getxattr(program, c"security.capability", &mut [0u8; 64][..]).is_ok()
 }
 
 /// Refuses programs that were built with a sanitizer, which has to have the allocator for itself. The names that a

@@ -310,6 +310,35 @@ fn of_a_large_page_in_which_little_is_written_little_is_copied() {
     }
 }
 
+#[test]
+fn what_is_written_is_seen_of_an_array_that_grows_into_large_pages() {
+    let _watchdog = watchdog(600);
+    let Some(_pages) = LargePages::take(4) else {
+        eprintln!("skipped: the machine gives no large pages");
+        return;
+    };
+    for tracker in trackers() {
+        // It ends where a large page does, or in the middle of one.
+        for end in [3 * LARGE_LENGTH, 3 * LARGE_LENGTH - 1000] {
+            let dir = Dir::new("grown");
+            let mut region = dir.options().tracker(tracker).create("r").unwrap();
+            let tracked = region.track::<u64>("tracked").unwrap();
+            let observer: Observer = dir.observe("r");
+            let mut memory = LargeMemory::behind_small(2 * LARGE_LENGTH).unwrap();
+            for version in 1..=12u64 {
+                let length = if version < 4 { LARGE_LENGTH - 100 } else { end };
+                let slice = &mut memory.slice_mut()[5..length];
+                let count = slice.len();
+                slice[version as usize * 20_011 % count] = version;
+                slice[count - 1 - version as usize] = version;
+                region.publish(version).tracked(&tracked, slice, &[count]).commit().unwrap();
+                let seen = observer.newest().unwrap();
+                assert!(*seen.slice::<u64>("tracked").unwrap() == *slice, "{tracker}, version {version}, to {end}");
+            }
+        }
+    }
+}
+
 fn round_trip<T: Element + PartialEq + std::fmt::Debug>(value: T) {
     let dir = Dir::new("dtype");
     let mut region: Region = dir.options().create("r").unwrap();

@@ -3,17 +3,24 @@
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <errno.h>
+#include <fcntl.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
 #include <malloc.h>
 #include <pthread.h>
 #include <setjmp.h>
 #include <signal.h>
 #include <spawn.h>
+#include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/resource.h>
+#include <sys/syscall.h>
+#include <sys/time.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -537,6 +544,148 @@ static void aborts(void) {
     abort();
 }
 
+static pthread_barrier_t together_now;
+static void *asks(void *unused) {
+    size_t bytes = 100 * MIB;
+    pthread_barrier_wait(&together_now);
+    char *at = malloc(bytes);
+    if (at)
+        at[bytes - 1] = 1;
+    pthread_barrier_wait(&together_now);
+    free(at);
+    return at;
+}
+
+// Threads that ask for large blocks at the same moment all get one.
+static void together(void) {
+    enum { THREADS = 24 };
+    pthread_t threads[THREADS];
+    CHECK(!pthread_barrier_init(&together_now, 0, THREADS));
+    for (int i = 0; i < THREADS; i++)
+        CHECK(!pthread_create(&threads[i], 0, asks, 0));
+    for (int i = 0; i < THREADS; i++) {
+        void *got;
+        CHECK(!pthread_join(threads[i], &got) && got);
+    }
+}
+
+static void *asks_once(void *unused) {
+    // More than there is yet, so that memory is looked for.
+    free(block(80 * MIB));
+    return unused;
+}
+
+// A thread with as small a stack as there may be asks for memory.
+static void small_stack(void) {
+    free(block(20 * MIB));
+    pthread_attr_t attributes;
+    pthread_t thread;
+    CHECK(!pthread_attr_init(&attributes));
+    CHECK(!pthread_attr_setstacksize(&attributes, sysconf(_SC_THREAD_STACK_MIN)));
+    CHECK(!pthread_create(&thread, &attributes, asks_once, 0) && !pthread_join(thread, 0));
+}
+
+// Whatever the kernel does not let a container do: calls that it refuses.
+static void refuse_call(int number) {
+    struct sock_filter steps[] = {
+        BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
+        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, (unsigned)number, 0, 1),
+        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EPERM),
+        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+    };
+    struct sock_fprog filter = {sizeof steps / sizeof *steps, steps};
+    CHECK(!prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) && !prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &filter));
+}
+
+static void confined(void) {
+    size_t bytes = 20 * MIB;
+    char *at = block(bytes);
+    fill(at, bytes, 7);
+    refuse_call(SYS_process_vm_writev);
+    pid_t child = fork();
+    CHECK(child >= 0);
+    if (child == 0) {
+        int is_whole = is_all(at, bytes, 7);
+        fill(at, bytes, 8);
+        _exit(is_whole && is_all(at, bytes, 8) ? 0 : 1);
+    }
+    CHECK(ended(child) == 0 && is_all(at, bytes, 7));
+    // Nobody can be made to wait any more, so with a second thread a large page stays whole.
+    refuse_call(SYS_userfaultfd);
+    char *part = (char *)(((uintptr_t)at + 2 * MIB) & ~(2 * MIB - 1));
+    pthread_t thread;
+    CHECK(!pthread_create(&thread, 0, asks_once, 0) && !pthread_join(thread, 0));
+    errno = 0;
+    CHECK(mprotect(part + 4096, 4096, PROT_READ) == -1 && errno == ENOMEM);
+    fill(at, bytes, 9);
+    CHECK(is_all(at, bytes, 9));
+}
+
+static int stacked;
+static void *forks_there(void *unused) {
+    errno = 0;
+    pid_t child = fork();
+    if (child == 0)
+        _exit(0);
+    stacked = child == -1 && errno == ENOMEM;
+    if (child > 0)
+        ended(child);
+    return unused;
+}
+
+// A thread whose stack is a block of the heap cannot fork, and says so.
+static void own_stack(void) {
+    size_t bytes = 8 * MIB;
+    free(block(20 * MIB));
+    void *stack = 0;
+    CHECK(!posix_memalign(&stack, 4096, bytes) && page_kib((char *)stack + bytes - 4096) > 4);
+    pthread_attr_t attributes;
+    pthread_t thread;
+    CHECK(!pthread_attr_init(&attributes) && !pthread_attr_setstack(&attributes, stack, bytes));
+    CHECK(!pthread_create(&thread, &attributes, forks_there, 0) && !pthread_join(thread, 0));
+    CHECK(stacked);
+    pid_t child = fork();
+    CHECK(child >= 0);
+    if (child == 0)
+        _exit(0);
+    CHECK(ended(child) == 0);
+}
+
+static volatile sig_atomic_t rung;
+static void rings(int number) {
+    free(block(64 * MIB));
+    rung = number;
+}
+
+// A signal that comes while the process forks, whose handler asks for memory, waits until that is done.
+static void rung_at(void) {
+    size_t bytes = 24 * MIB;
+    char *at = block(bytes);
+    fill(at, bytes, 3);
+    signal(SIGALRM, rings);
+    for (int round = 0; round < 20; round++) {
+        struct itimerval soon = {{0, 0}, {0, 200 + 700 * round}};
+        rung = 0;
+        CHECK(!setitimer(ITIMER_REAL, &soon, 0));
+        pid_t child = fork();
+        CHECK(child >= 0);
+        if (child == 0)
+            _exit(is_all(at, bytes, 3) ? 0 : 1);
+        while (!rung)
+            usleep(100);
+        CHECK(ended(child) == 0);
+    }
+}
+
+// Who takes the number of standard error for a file of his own finds only his own in it.
+static void own_file(const char *path) {
+    close(2);
+    CHECK(open(path, O_CREAT | O_TRUNC | O_RDWR, 0600) == 2);
+    for (int i = 0; i < 8; i++)
+        CHECK(malloc(20 * MIB));
+    _exit(lseek(2, 0, SEEK_END) == 0 ? 0 : 1);
+}
+
 int main(int count, char **arguments) {
     const char *scene = count > 1 ? arguments[1] : "";
     int number = count > 2 ? atoi(arguments[2]) : 0;
@@ -546,7 +695,8 @@ int main(int count, char **arguments) {
     } all[] = {{"heap", heap},       {"odd", odd},     {"cut", cut}, {"busy_cut", busy_cut},
                {"maps", maps},       {"limits", limits},   {"locked", locked}, {"threads", threads},
                {"forks", forks},     {"busy_forks", busy_forks}, {"storm", storm}, {"loaded", loaded}, {"stack", stack},
-               {"aborts", aborts}};
+               {"aborts", aborts},   {"together", together}, {"small_stack", small_stack}, {"confined", confined},
+               {"own_stack", own_stack}, {"rung_at", rung_at}};
     for (size_t i = 0; i < sizeof all / sizeof *all; i++)
         if (!strcmp(scene, all[i].name)) {
             all[i].play();
@@ -561,6 +711,8 @@ int main(int count, char **arguments) {
         take(2 * number, 0);
     } else if (!strcmp(scene, "opens"))
         opens(arguments[2]);
+    else if (!strcmp(scene, "own_file"))
+        own_file(arguments[2]);
     else
         return 2;
     return 0;

@@ -25,6 +25,31 @@ impl LargeMemory {
         (address != libc::MAP_FAILED).then_some(LargeMemory { address: address.cast(), bytes })
     }
 
+    /// Zeros in small pages, as many as a large one has, with some in large pages behind them.
+    pub fn behind_small(length: usize) -> Option<LargeMemory> {
+        let large = (length * 8).next_multiple_of(LARGE_BYTES);
+        let (bytes, flags) = (large + 2 * LARGE_BYTES, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS);
+        let protection = libc::PROT_READ | libc::PROT_WRITE;
+        // SAFETY: a new mapping at an address of the kernel's choice, parts of which are given back or replaced before anybody
+        // knows it.
+        unsafe {
+            let around = libc::mmap(ptr::null_mut(), bytes, protection, flags, -1, 0);
+            if around == libc::MAP_FAILED {
+                return None;
+            }
+            let before = around.align_offset(LARGE_BYTES);
+            let address = around.add(before);
+            if before > 0 {
+                libc::munmap(around, before);
+            }
+            libc::munmap(address.add(LARGE_BYTES + large), LARGE_BYTES - before);
+            let memory = LargeMemory { address: address.cast(), bytes: LARGE_BYTES + large };
+            let flags = flags | libc::MAP_FIXED | libc::MAP_HUGETLB | libc::MAP_HUGE_2MB;
+            let behind = libc::mmap(address.add(LARGE_BYTES), large, protection, flags, -1, 0);
+            (behind != libc::MAP_FAILED).then_some(memory)
+        }
+    }
+
     pub fn slice(&self) -> &[u64] {
         // SAFETY: the mapping has as many bytes, and lives as long as what is lent.
         unsafe { std::slice::from_raw_parts(self.address, self.bytes / 8) }

@@ -186,8 +186,18 @@ impl Tracker {
         sticky: &Sticky,
         out: &mut Collected,
     ) {
-        if *watch == Watch::New {
-            range.measure(maps);
+        match *watch {
+            Watch::New => range.measure(maps),
+            Watch::Grown { .. } if !range.owned => {
+                let before = range.clone();
+                range.measure(maps);
+                // What came is of other pages, and is not watched as the rest.
+                if range.unit_pages != before.unit_pages {
+                    self.unwatch(&before, *watch);
+                    *watch = Watch::New;
+                }
+            }
+            _ => {}
         }
         out.reset(range);
         if range.whole.is_empty() {
