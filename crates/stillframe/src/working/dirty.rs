@@ -142,7 +142,7 @@ impl Source {
         let is_large = self.is_large();
         self.look(doubts, store, known, shown_pages)?;
         let mut written_pages = 0;
-        for window in 0..self.windows() {
+        for (window, doubt) in doubts.iter_mut().enumerate().take(self.windows()) {
             let valid = self.valid(window);
             let mask = |pages: &[Range<usize>]| Zeros::mask(pages, window).and(valid);
             let (mut zeros, zeros_before) = (mask(&known.zeros.memory), mask(&known.zeros.before));
@@ -162,7 +162,7 @@ impl Source {
                 for page in zeros.or(zeros_before).pages().filter(|page| planes_of[*page] == ZERO_PLANE) {
                     none.insert(page);
                 }
-                let doubt = doubts[window].get_mut().unwrap_or_else(PoisonError::into_inner);
+                let doubt = doubt.get_mut().unwrap_or_else(PoisonError::into_inner);
                 dirty = dirty.or(doubt.differing);
                 let filled = unsure.without(dirty).without(zeros).without(doubt.pages);
                 if !filled.is_empty() {
