@@ -8,9 +8,10 @@
 
 use crate::count;
 use crate::heap;
-use crate::kernel::{self, Descriptor, Errno, PAGE_BYTES, READ_WRITE, map, read_own, unmap};
+use crate::kernel::{self, Descriptor, Errno, PAGE_BYTES, READ_WRITE, WINDOW_BYTES, map, read_own, unmap};
 use crate::lock::Lock;
 use crate::pieces::{self, Window};
+use crate::pool;
 use crate::report;
 use crate::say::say;
 use crate::stacks;
@@ -33,6 +34,9 @@ thread_local! {
 
 /// What a child without memory ends with, which nobody sees where `fork` is this library's.
 const LOST: c_int = 127;
+
+/// What is free in the pool when a process forks, if it can be.
+const SPARE_BYTES: usize = 4 * WINDOW_BYTES;
 
 /// Bytes that are looked at together: where they are all zeros nothing is written.
 const BUFFER_BYTES: usize = 256 << 10;
@@ -96,6 +100,7 @@ pub extern "C" fn before() {
         windows::lock().take();
         pieces::lock().take();
         if has_pool() {
+            make_room();
             let mut ends = [NONE; 2];
             // SAFETY: the call writes two descriptors. Without any the parent does not wait, and the child copies all
             // the same.
@@ -120,6 +125,17 @@ fn above_standard(end: Descriptor) -> c_int {
             drop(ManuallyDrop::into_inner(end));
             new
         }
+    }
+}
+
+/// Sees to it that the pool has some pages for what is written until the child has copied all: by other threads, and by the C
+/// library in the child before it calls anybody, as it opens the locks of files. In an empty pool the child would end of that.
+fn make_room() {
+    if let Ok(pool) = pool::open()
+        && pool.page_bytes == WINDOW_BYTES
+        && pool.free_bytes < SPARE_BYTES
+    {
+        windows::spare(SPARE_BYTES - pool.free_bytes);
     }
 }
 

@@ -194,11 +194,6 @@ pub fn soften(address: usize, bytes: usize) -> Result<(), Errno> {
     let range = address / page_bytes * page_bytes..end.next_multiple_of(page_bytes);
     for piece in pieces::all() {
         let among = piece.touched(&range);
-        let copy = |from: usize, to: usize, bytes: usize| {
-            // SAFETY: both are mapped, and as long.
-            unsafe { std::ptr::copy_nonoverlapping(from as *const u8, to as *mut u8, bytes) };
-            Ok(())
-        };
         each_pool(&piece, among, |run| {
             let (address, bytes) = (piece.address_of(run.start), run.len() * WINDOW_BYTES);
             if (address..address + bytes).contains(&stacks::here()) {
@@ -209,10 +204,41 @@ pub fn soften(address: usize, bytes: usize) -> Result<(), Errno> {
                 Err(_) if stacks::has_threads() => {
                     Err(refuse("other threads cannot be made to wait (userfaultfd, or another who uses it there)"))
                 }
-                _guard => replace(&piece, run, copy),
+                _guard => replace(&piece, run, copy_here),
             }
         })?;
     }
+    Ok(())
+}
+
+/// Gives pages back to the pool, by making ordinary memory of some windows of the heap. The caller has the lock.
+pub fn spare(bytes: usize) {
+    let mut left = bytes.div_ceil(WINDOW_BYTES);
+    for piece in pieces::all().filter(|piece| piece.purpose == Purpose::Heap) {
+        for window in (0..piece.windows).rev() {
+            let (address, is_ours) = (piece.address_of(window), piece.window(window) == Window::Pool);
+            if left == 0 {
+                return;
+            }
+            if !is_ours || (address..address + WINDOW_BYTES).contains(&stacks::here()) {
+                continue;
+            }
+            let guard = Guard::new(address, WINDOW_BYTES);
+            if guard.is_err() && stacks::has_threads() {
+                return;
+            }
+            if replace(&piece, window..window + 1, copy_here).is_err() {
+                return;
+            }
+            left -= 1;
+        }
+    }
+}
+
+/// Copies memory that may be read.
+fn copy_here(from: usize, to: usize, bytes: usize) -> Result<(), Errno> {
+    // SAFETY: both are mapped, and as long.
+    unsafe { std::ptr::copy_nonoverlapping(from as *const u8, to as *mut u8, bytes) };
     Ok(())
 }
 

@@ -261,6 +261,11 @@ fn threads_that_ask_for_large_blocks_at_the_same_moment_all_get_one() {
 }
 
 #[test]
+fn a_process_that_has_used_up_its_pool_forks() {
+    play("full_forks", 96);
+}
+
+#[test]
 fn a_thread_with_the_smallest_stack_gets_memory() {
     play("small_stack", 160);
 }

@@ -552,8 +552,9 @@ static void *asks(void *unused) {
     if (at)
         at[bytes - 1] = 1;
     pthread_barrier_wait(&together_now);
+    int has_got = at != 0;
     free(at);
-    return at;
+    return has_got ? &together_now : 0;
 }
 
 // Threads that ask for large blocks at the same moment all get one.
@@ -651,6 +652,45 @@ static void own_stack(void) {
     CHECK(ended(child) == 0);
 }
 
+static void *waits(void *unused) {
+    for (;;)
+        pause();
+    return unused;
+}
+
+// A process that has used up the pool forks, though the C library writes to what lies there in the child: with several
+// threads it opens the locks of files.
+static void full_forks(void) {
+    enum { FILES = 64 };
+    FILE *files[FILES];
+    size_t bytes = 20 * MIB;
+    // The first blocks of a process are ordinary memory.
+    for (int i = 0; i < 4000; i++)
+        memset(block(4000), 1, 4000);
+    for (int i = 0; i < FILES; i++) {
+        CHECK((files[i] = fopen("/dev/null", "w")));
+        memset(block(100000), 1, 100000);
+    }
+    CHECK(page_kib(files[FILES - 1]) > 4);
+    // More than there is.
+    char *first = block(bytes);
+    for (int i = 0; i < 8; i++)
+        fill(block(bytes), bytes, 5);
+    fill(first, bytes, 5);
+    pthread_t thread;
+    CHECK(!pthread_create(&thread, 0, waits, 0));
+    for (int round = 0; round < 8; round++) {
+        pid_t child = fork();
+        CHECK(child >= 0);
+        if (child == 0) {
+            int is_whole = is_all(first, bytes, 5);
+            fill(first, bytes, 6);
+            _exit(is_whole && fputs("there", files[round]) >= 0 ? 0 : 1);
+        }
+        CHECK(ended(child) == 0 && is_all(first, bytes, 5));
+    }
+}
+
 static volatile sig_atomic_t rung;
 static void rings(int number) {
     free(block(64 * MIB));
@@ -696,7 +736,7 @@ int main(int count, char **arguments) {
                {"maps", maps},       {"limits", limits},   {"locked", locked}, {"threads", threads},
                {"forks", forks},     {"busy_forks", busy_forks}, {"storm", storm}, {"loaded", loaded}, {"stack", stack},
                {"aborts", aborts},   {"together", together}, {"small_stack", small_stack}, {"confined", confined},
-               {"own_stack", own_stack}, {"rung_at", rung_at}};
+               {"own_stack", own_stack}, {"rung_at", rung_at}, {"full_forks", full_forks}};
     for (size_t i = 0; i < sizeof all / sizeof *all; i++)
         if (!strcmp(scene, all[i].name)) {
             all[i].play();
