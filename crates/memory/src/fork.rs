@@ -129,9 +129,11 @@ fn above_standard(end: Descriptor) -> c_int {
 }
 
 /// Sees to it that the pool has some pages for what is written until the child has copied all: by other threads, and by the C
-/// library in the child before it calls anybody, as it opens the locks of files. In an empty pool the child would end of that.
+/// library in the child before it calls anybody, as it opens the locks of files where there were other threads. In an empty pool
+/// the child would end of that.
 fn make_room() {
-    if let Ok(pool) = pool::open()
+    if stacks::has_threads()
+        && let Ok(pool) = pool::open()
         && pool.page_bytes == WINDOW_BYTES
         && pool.free_bytes < SPARE_BYTES
     {
