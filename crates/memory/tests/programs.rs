@@ -222,6 +222,24 @@ fn a_program_of_fortran_has_its_common_blocks_and_arrays_there() {
 }
 
 #[test]
+fn a_program_that_publishes_arrays_of_the_pool_publishes_what_it_wrote() {
+    let Some(pool) = Made::new("publishes", 128) else { return };
+    let library = build().join("libstillframe.so");
+    let folder = tempfile::Builder::new().prefix("stillframe-memory-").tempdir_in("/dev/shm").unwrap();
+    std::os::unix::fs::symlink(&library, folder.path().join("libstillframe.so.0")).unwrap();
+    let headers = format!("-I{}/../../bindings/c/include", env!("CARGO_MANIFEST_DIR"));
+    let compiler = [&C[..], &[&headers, "-Wl,--no-as-needed", library.to_str().unwrap()]].concat();
+    let program = program("publishes", &compiler, "publishes.c");
+    for unit in ["learned", "small", "large"] {
+        let mut command = pool.run(&program, &[folder.path().to_str().unwrap()]);
+        command.env("LD_LIBRARY_PATH", folder.path()).env("STILLFRAME_COPY_UNIT", unit);
+        let (said, complained) = succeed(command);
+        assert_eq!(said.trim(), "fine", "{unit}: {complained}");
+    }
+    assert_eq!(pool.free_mib(), 128);
+}
+
+#[test]
 fn stacks_are_there_before_anybody_stands_on_them() {
     play("stack", 64);
 }
