@@ -102,11 +102,11 @@ mpi: ## the heat equation over MPI, in all languages, with messages and as an ob
 	$(MAKE) -C examples/objects
 	$(PYTHON) -m pytest -q tests/mpi
 
-# libfabric 1.17 may crash where both ends of `shm` are one process, so these are not in `make test`.
-fabric: ## versions over libfabric, also by shared memory between two ends in one process
+# libfabric 1.17 may crash where both ends are one process, so these are not in `make test`: that has two processes.
+fabric: ## versions over libfabric, also between two ends in one process
 	scripts/setup.sh etcd fabric
-	STILLFRAME_TEST_SHM=1 cargo test -p stillframe-fabric
-	STILLFRAME_TEST_SHM=1 cargo test -p stillframe-node --test service libfabric
+	STILLFRAME_TEST_FABRIC=1 cargo test -p stillframe-fabric
+	STILLFRAME_TEST_FABRIC=1 cargo test -p stillframe-node --test service libfabric
 
 # In target/debug, as all that is built with named points.
 nodes-kills: ## ranks, runtimes and etcd over nodes, killed at every named point and at random: ARGS="--kills 1000" takes 20 minutes to an hour

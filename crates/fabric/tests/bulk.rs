@@ -18,7 +18,10 @@ fn ways() -> Vec<Means> {
             None
         }
     };
-    // With both ends in one process libfabric 1.17 may crash in `shm`: `make fabric` asks for it, and processes.rs has two of them.
-    let has_shm = std::env::var_os("STILLFRAME_TEST_SHM").is_some();
-    ["tcp", "shm"].into_iter().filter(|provider| has_shm || *provider != "shm").filter_map(open).collect()
+    // With both ends in one process libfabric 1.17 may crash: `make fabric` asks for that, and processes.rs has two of them.
+    if std::env::var_os("STILLFRAME_TEST_FABRIC").is_none() {
+        eprintln!("skipped: make fabric runs this");
+        return Vec::new();
+    }
+    ["tcp", "shm"].into_iter().filter_map(open).collect()
 }

@@ -114,9 +114,12 @@ fn nodes_exchange_versions_beside_tls() {
 fn nodes_exchange_versions_over_libfabric() {
     let _watchdog = watchdog(120);
     // `shm` is for nodes of one machine, as these are.
-    // With both in one process libfabric 1.17 may crash in it: `make fabric` asks for it.
-    let has_shm = std::env::var_os("STILLFRAME_TEST_SHM").is_some();
-    for provider in ["tcp", "shm"].into_iter().filter(|provider| has_shm || *provider != "shm") {
+    // With both in one process libfabric 1.17 may crash: `make fabric` asks for that.
+    if std::env::var_os("STILLFRAME_TEST_FABRIC").is_none() {
+        eprintln!("skipped: make fabric runs this");
+        return;
+    }
+    for provider in ["tcp", "shm"] {
         match Libfabric::open(provider) {
             Ok(fabric) => exchange(&Means::Fabric(Arc::new(fabric))),
             Err(error @ stillframe_fabric::Error::Environment { .. }) => panic!("{error}"),
