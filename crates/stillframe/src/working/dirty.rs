@@ -245,10 +245,16 @@ impl Source {
         for (window, doubt) in doubts.iter_mut().take(self.windows()).enumerate() {
             let is_compared = is_large && self.is_compared(window, known.unit, shown_pages);
             let written = if is_compared { self.collected.dirty[window] } else { Mask::EMPTY };
-            let unsure = self.collected.unsure[window].or(written).and(self.valid(window));
+            let unsure = self.collected.unsure[window].or(written);
+            let doubt = doubt.get_mut().unwrap_or_else(PoisonError::into_inner);
+            *doubt = Doubt::default();
+            // Mostly nothing is in doubt.
+            if unsure.is_empty() {
+                continue;
+            }
             let zeros = Zeros::mask(&known.zeros.memory, window);
-            let pages = unsure.without(self.undoubted(window, is_compared)).without(zeros);
-            *doubt.get_mut().unwrap_or_else(PoisonError::into_inner) = Doubt { pages, differing: Mask::EMPTY };
+            let pages = unsure.and(self.valid(window)).without(self.undoubted(window, is_compared)).without(zeros);
+            doubt.pages = pages;
             if !pages.is_empty() {
                 count += pages.count();
                 self.map_frames(window, pages, store)?;
