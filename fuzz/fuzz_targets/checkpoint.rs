@@ -1,7 +1,7 @@
 //! A whole checkpoint, damaged as the bytes spell, with checksums that fit: read, and restored or not.
 #![no_main]
 
-#[path = "../../crates/checkpoint/tests/reading/damage.rs"]
+#[path = "../../crates/checkpoint/tests/it/reading/damage.rs"]
 mod damage;
 
 use std::sync::OnceLock;

@@ -1,7 +1,7 @@
 //! A manifest.
 #![no_main]
 
-#[path = "../../crates/segment/tests/reading/bytes.rs"]
+#[path = "../../crates/segment/tests/it/reading/bytes.rs"]
 mod bytes;
 
 libfuzzer_sys::fuzz_target!(|input: &[u8]| bytes::manifest(input));

@@ -1,7 +1,7 @@
 //! A whole region, damaged as the bytes spell: observed, checked, and recovered by a producer.
 #![no_main]
 
-#[path = "../../crates/stillframe/tests/common/damage.rs"]
+#[path = "../../crates/stillframe/tests/it/common/damage.rs"]
 mod damage;
 
 use std::sync::OnceLock;

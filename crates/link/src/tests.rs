@@ -21,7 +21,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::thread;
 use std::time::{Duration, SystemTime};
 
-#[path = "../../stillframe/tests/common/watchdog.rs"]
+#[path = "../../stillframe/tests/it/common/watchdog.rs"]
 mod watchdog;
 
 use watchdog::watchdog;

@@ -2,7 +2,7 @@
 //!
 //! The protocol is code over two traits and knows neither memory nor kernel: [`Board`] is the part of the shared `head`
 //! file that everybody reads and the producer writes, [`Leases`] are the record locks of the `lease` file. It runs over
-//! the real ones in production, and over a model checker's in `tests/model.rs`.
+//! the real ones in production, and over a model checker's in `tests/it/model.rs`.
 //!
 //! # The rules
 //!

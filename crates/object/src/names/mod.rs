@@ -1,7 +1,7 @@
 //! Where the names of objects are kept.
 //!
 //! On one machine that is a directory. What keeps them for many nodes implements the same trait, and passes the same tests
-//! (`tests/names.rs`).
+//! (`tests/it/names.rs`).
 
 pub mod directory;
 pub mod node;

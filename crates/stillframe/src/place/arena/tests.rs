@@ -3,7 +3,7 @@
 
 mod beside;
 mod processes;
-#[path = "../../../tests/common/watchdog.rs"]
+#[path = "../../../tests/it/common/watchdog.rs"]
 mod watchdog;
 
 use super::*;

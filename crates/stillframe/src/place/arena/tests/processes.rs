@@ -1,6 +1,6 @@
 //! Arenas among processes: several at once, and some that are killed.
 
-#[path = "../../../../tests/common/large_pages.rs"]
+#[path = "../../../../tests/it/common/large_pages.rs"]
 mod large_pages;
 
 use super::*;

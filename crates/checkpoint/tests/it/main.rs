@@ -1,0 +1,21 @@
+//! The integration tests of this crate: one executable, as each is linked on its own.
+
+#[path = "reading/damage.rs"]
+mod damage;
+mod damages;
+mod disk;
+mod document;
+mod foreign;
+mod interrupted;
+mod kill;
+mod reading;
+mod recovery;
+mod recovery_kill;
+mod restore;
+#[path = "../../../stillframe/tests/it/common/runs.rs"]
+mod runs;
+mod simulator;
+mod strangers;
+mod syncs;
+#[path = "../../../stillframe/tests/it/common/watchdog.rs"]
+mod watchdog;

@@ -1,0 +1,13 @@
+//! The integration tests of this crate: one executable, as each is linked on its own.
+
+mod algebra;
+mod dice;
+mod executor;
+mod fork;
+mod hostile;
+mod language;
+mod model;
+mod picture;
+mod planner;
+mod update;
+mod whole;

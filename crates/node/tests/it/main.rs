@@ -1,0 +1,15 @@
+//! The integration tests of this crate: one executable, as each is linked on its own.
+
+mod attack;
+mod broken;
+mod chaos;
+mod common;
+mod descriptors;
+mod groups;
+mod heirs;
+mod homes;
+mod mixtures;
+mod nodes;
+#[path = "common/places.rs"]
+mod places;
+mod service;

@@ -1,0 +1,20 @@
+//! The integration tests of this crate: one executable, as each is linked on its own.
+
+mod attack;
+mod calls;
+mod comings;
+mod common;
+mod contract;
+mod damage;
+mod heirs;
+#[path = "../../../stillframe/tests/it/helper/mod.rs"]
+mod helper;
+mod history;
+mod interrupt;
+mod kill;
+mod limits;
+mod names;
+mod odd;
+mod relay;
+mod shown;
+mod stress;

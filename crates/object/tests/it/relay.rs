@@ -1,0 +1,314 @@
+//! What the runtime of a node tells its programs takes no complete version away from them.
+
+use crate::common::{Dir, watchdog};
+use std::process::Command;
+use std::time::Duration;
+use stillframe_object::relay::{Relay, Remote, RemoteFragment};
+use stillframe_object::runtime::LOCK;
+use stillframe_object::{Object, Objects, WriteFragment};
+
+/// The second half of the object.
+const SECOND: &str = "{ var v [x:4] = u[x+4] }";
+
+fn create(dir: &Dir) -> Object {
+    dir.objects().create("u", "var u [8] int32").create().unwrap()
+}
+
+/// A fragment with one half of the object that a process of another node writes.
+fn remote(node: u32, number: u32, from: u64, half: u32) -> RemoteFragment {
+    RemoteFragment {
+        remote: Remote { node, host: format!("node{node}"), number },
+        process: 1,
+        rank: None,
+        from,
+        left: None,
+        died: false,
+        text: format!("{{ var v [x:4] = u[x+{}] }}", 4 * half),
+        bindings: Default::default(),
+        writers: None,
+    }
+}
+
+fn publish(fragment: &mut WriteFragment, version: u64) {
+    fragment.variable_mut::<i32>("v").unwrap().fill(version as i32);
+    fragment.publish(version).unwrap();
+}
+
+/// An object one half of which is written here and the other elsewhere, by `former`, complete with version 2.
+fn shared(dir: &Dir, former: &RemoteFragment) -> (Object, Relay, WriteFragment) {
+    let object = create(dir);
+    let mut own = object.write("{ var v [x:4] = u[x] }").attach().unwrap();
+    let mut relay = object.relay();
+    assert!(!relay.tell(std::slice::from_ref(former)).unwrap());
+    relay.decide(own.number(), Ok(())).unwrap();
+    for version in 1..=2 {
+        publish(&mut own, version);
+        assert!(relay.complete(version).unwrap());
+    }
+    assert_eq!(object.newest().unwrap(), 2);
+    (object, relay, own)
+}
+
+/// An object both halves of which are written here, by writers that count.
+fn local(dir: &Dir) -> (Object, Relay, WriteFragment, WriteFragment) {
+    let object = create(dir);
+    let mut relay = object.relay();
+    let half = |text| object.write(text).attach().unwrap();
+    let (own, other) = (half("{ var v [x:4] = u[x] }"), half(SECOND));
+    [&own, &other].into_iter().for_each(|writer| relay.decide(writer.number(), Ok(())).unwrap());
+    (object, relay, own, other)
+}
+
+#[test]
+fn a_writer_that_is_told_of_no_more_stays_until_a_version_without_it_is_complete() {
+    let _watchdog = watchdog(60);
+    let dir = Dir::new("stays");
+    let (former, heir) = (remote(1, 0, 1, 1), remote(1, 1, 3, 1));
+    let (object, mut relay, mut own) = shared(&dir, &former);
+    // The home knows by now that version 5 is complete, in which another one has its place.
+    assert!(relay.tell(std::slice::from_ref(&heir)).unwrap());
+    assert_eq!(object.newest().unwrap(), 2);
+    publish(&mut own, 5);
+    assert_eq!(object.newest().unwrap(), 2);
+    assert!(relay.complete(5).unwrap());
+    assert_eq!(object.newest().unwrap(), 5, "{:?}", object.writers());
+    assert!(!relay.tell(&[heir]).unwrap());
+    assert_eq!((object.newest().unwrap(), object.writers().unwrap().len()), (5, 2));
+}
+
+#[test]
+fn what_a_former_runtime_said_is_complete_stays_when_nobody_writes_elsewhere_any_more() {
+    let _watchdog = watchdog(60);
+    let dir = Dir::new("former");
+    let (object, relay, _own) = shared(&dir, &remote(1, 0, 1, 1));
+    drop(relay);
+    let mut relay = object.relay();
+    assert!(relay.tell(&[]).unwrap());
+    assert_eq!(object.newest().unwrap(), 2);
+}
+
+#[test]
+fn writers_of_a_node_whose_runtime_was_started_again_take_the_place_of_their_former_names() {
+    let _watchdog = watchdog(60);
+    let dir = Dir::new("again");
+    let (object, mut relay, mut own) = shared(&dir, &remote(1, 0, 1, 1));
+    // The home knows the node by its new number, and has not heard of its writers yet.
+    assert!(relay.tell(&[]).unwrap());
+    assert_eq!(object.newest().unwrap(), 2);
+    assert!(!relay.tell(&[remote(2, 0, 1, 1)]).unwrap());
+    assert_eq!((object.newest().unwrap(), object.writers().unwrap().len()), (2, 2));
+    publish(&mut own, 3);
+    assert_eq!(object.newest().unwrap(), 2);
+    relay.complete(3).unwrap();
+    assert_eq!(object.newest().unwrap(), 3);
+}
+
+#[test]
+fn a_writer_that_is_told_of_again_is_the_same() {
+    let _watchdog = watchdog(60);
+    let dir = Dir::new("same");
+    let former = remote(1, 0, 1, 1);
+    let (object, mut relay, mut own) = shared(&dir, &former);
+    // A new home may not know of each layout at once.
+    assert!(relay.tell(&[]).unwrap());
+    assert!(!relay.tell(&[former]).unwrap());
+    publish(&mut own, 3);
+    relay.complete(3).unwrap();
+    assert_eq!((object.newest().unwrap(), object.writers().unwrap().len()), (3, 2));
+    assert!(object.writers().unwrap().iter().all(|writer| writer.is_alive));
+}
+
+#[test]
+fn an_heir_that_is_not_accepted_yet_takes_no_complete_version_away() {
+    let _watchdog = watchdog(60);
+    let dir = Dir::new("early");
+    let mut former = remote(1, 0, 1, 1);
+    let (object, mut relay, mut own) = shared(&dir, &former);
+    // As on a node whose runtime is started again just now.
+    std::fs::write(dir.path().join(".objects").join(LOCK), "").unwrap();
+    former.left = Some(3);
+    relay.tell(std::slice::from_ref(&former)).unwrap();
+    let heir = object.write("{ var v [x:4] = u[x+4] }").zeros().attach().unwrap();
+    assert_eq!(heir.version(), 2);
+    // Another one on that node was there before it, and has published since.
+    relay.tell(&[former, remote(1, 1, 3, 1)]).unwrap();
+    (3..=5).for_each(|version| publish(&mut own, version));
+    relay.complete(5).unwrap();
+    assert_eq!(object.newest().unwrap(), 5, "{:?}", object.writers());
+    publish(&mut own, 6);
+    assert_eq!(object.newest().unwrap(), 5, "who writes knows it, too");
+    relay.decide(heir.number(), Err("version 5 is complete".into())).unwrap();
+    assert_eq!(object.newest().unwrap(), 5);
+}
+
+#[test]
+fn a_refused_fragment_goes_at_once() {
+    let _watchdog = watchdog(60);
+    let dir = Dir::new("refused");
+    let former = remote(1, 0, 1, 1);
+    let (object, mut relay, _own) = shared(&dir, &former);
+    assert!(!relay.tell(&[former.clone(), remote(3, 0, 3, 0)]).unwrap());
+    assert!(!relay.tell(&[former]).unwrap());
+    assert_eq!((object.newest().unwrap(), object.writers().unwrap().len()), (2, 2));
+}
+
+#[test]
+fn what_a_dead_writer_was_ahead_with_is_complete_only_when_the_runtime_says_so() {
+    let _watchdog = watchdog(60);
+    let dir = Dir::new("sealed");
+    let (object, mut relay, mut own, mut dying) = local(&dir);
+    // Somebody of another node reads it, or will write it.
+    let mut gone = remote(1, 0, 1, 1);
+    (gone.left, gone.died) = (Some(1), true);
+    relay.tell(&[gone]).unwrap();
+    for version in 1..=2 {
+        publish(&mut own, version);
+        publish(&mut dying, version);
+        relay.complete(version).unwrap();
+    }
+    (3..=5).for_each(|version| publish(&mut dying, version));
+    publish(&mut own, 3);
+    assert_eq!(object.newest().unwrap(), 3, "both live");
+    drop(dying);
+    let fragments = relay.look(0).unwrap();
+    assert!(fragments.iter().any(|one| one.left == Some(6) && one.present == [2, 3, 4, 5]), "{fragments:?}");
+    assert_eq!(object.newest().unwrap(), 3, "which was complete before it went");
+    publish(&mut own, 4);
+    publish(&mut own, 5);
+    // Somebody of another node may have its place from version 4 on.
+    assert_eq!(object.newest().unwrap(), 3, "{:?}", object.writers());
+    relay.complete(3).unwrap();
+    publish(&mut own, 6);
+    assert_eq!(object.newest().unwrap(), 3, "{:?}", object.writers());
+    relay.complete(5).unwrap();
+    assert_eq!(object.newest().unwrap(), 5, "{:?}", object.writers());
+    publish(&mut own, 7);
+    assert_eq!(object.versions().unwrap().last(), Some(&5), "{:?}", object.writers());
+}
+
+#[test]
+fn a_runtime_that_is_started_again_says_what_is_complete_of_dead_writers_where_nobody_writes_elsewhere() {
+    let _watchdog = watchdog(60);
+    let dir = Dir::new("restart");
+    let (object, mut relay, mut own, mut dying) = local(&dir);
+    publish(&mut own, 1);
+    (1..=3).for_each(|version| publish(&mut dying, version));
+    drop(dying);
+    relay.look(0).unwrap();
+    drop(relay);
+    let mut relay = object.relay();
+    (2..=3).for_each(|version| publish(&mut own, version));
+    relay.look(0).unwrap();
+    assert!(!relay.tell(&[]).unwrap());
+    assert_eq!(object.newest().unwrap(), 1);
+    assert!(relay.complete(3).unwrap());
+    assert_eq!(object.newest().unwrap(), 3, "{:?}", object.writers());
+}
+
+#[test]
+fn writers_of_whom_the_home_says_nothing_just_now_have_not_ended() {
+    let _watchdog = watchdog(60);
+    let dir = Dir::new("unheard");
+    let object = create(&dir);
+    let mut relay = object.relay();
+    let others = [remote(1, 0, 1, 0), remote(1, 1, 1, 1)];
+    relay.tell(&others).unwrap();
+    relay.complete(1).unwrap();
+    assert!(relay.tell(&[]).unwrap());
+    let waited = object.wait_newer(1, Duration::from_millis(1500));
+    assert!(matches!(waited, Err(stillframe_object::Error::NoNewer { .. })), "{waited:?}");
+    assert!(!relay.tell(&others).unwrap());
+    relay.complete(2).unwrap();
+    assert_eq!((object.newest().unwrap(), object.writers().unwrap().len()), (2, 2));
+    assert!(object.writers().unwrap().iter().all(|writer| writer.is_alive && writer.left.is_none()));
+}
+
+#[test]
+fn who_is_accepted_has_its_part_in_what_was_said_to_be_complete_before() {
+    let _watchdog = watchdog(60);
+    let dir = Dir::new("accepted");
+    let (object, mut relay, mut own) = shared(&dir, &remote(1, 0, 1, 1));
+    let mut gone = remote(1, 0, 1, 1);
+    gone.left = Some(3);
+    relay.tell(&[gone]).unwrap();
+    let mut heir = object.write("{ var v [x:4] = u[x+4] }").version(2).zeros().attach().unwrap();
+    [&mut own, &mut heir].into_iter().for_each(|writer| publish(writer, 3));
+    relay.complete(3).unwrap();
+    assert_ne!(object.newest().unwrap(), 3, "it may be refused");
+    relay.decide(heir.number(), Ok(())).unwrap();
+    assert_eq!(object.newest().unwrap(), 3, "{:?}", object.writers());
+}
+
+/// For another process: the directory in which it attaches a fragment, and ends.
+const PLACE: &str = "STILLFRAME_TEST_PLACE";
+
+/// The other process: it does nothing unless it was started by a test.
+#[test]
+fn other() {
+    let Some(place) = std::env::var_os(PLACE) else { return };
+    let object = Objects::options().dir(place).open().unwrap().wait("u", Duration::ZERO).unwrap();
+    let fragment = object.write(SECOND).zeros().attach().unwrap();
+    assert_eq!(fragment.version(), 1);
+    std::process::exit(0);
+}
+
+#[test]
+fn who_comes_after_an_heir_that_died_has_the_content_once_the_home_says_whose_it_is() {
+    let _watchdog = watchdog(60);
+    // Until then nothing is said of that heir, or a former home has accepted it.
+    for is_accepted in [false, true] {
+        come_after(is_accepted);
+    }
+}
+
+fn come_after(is_accepted: bool) {
+    let dir = Dir::new("after");
+    let (object, mut relay, mut own, mut dying) = local(&dir);
+    std::fs::write(dir.path().join(".objects").join(LOCK), "").unwrap();
+    let mut gone = remote(1, 0, 1, 1);
+    (gone.left, gone.died) = (Some(1), true);
+    relay.tell(&[gone]).unwrap();
+    [&mut own, &mut dying].into_iter().for_each(|writer| publish(writer, 1));
+    relay.complete(1).unwrap();
+    publish(&mut dying, 2);
+    drop(dying);
+    // It takes the place from version 2 on, and has no answer before it dies.
+    let mut other = Command::new(std::env::current_exe().unwrap());
+    assert!(other.args(["relay::other", "--exact"]).env(PLACE, dir.path()).status().unwrap().success());
+    let undecided = |relay: &mut Relay| {
+        let fragments = relay.look(1).unwrap().into_iter();
+        fragments.filter(|one| one.is_accepted.is_none()).map(|one| one.who.writer.serial).collect::<Vec<_>>()
+    };
+    let heir = undecided(&mut relay)[0];
+    if is_accepted {
+        relay.decide(heir, Ok(())).unwrap();
+    }
+    publish(&mut own, 2);
+    relay.complete(2).unwrap();
+    std::thread::scope(|scope| {
+        let attaching =
+            scope.spawn(|| object.write(SECOND).attach().map(|mut next| next.bytes_mut().unwrap().to_vec()));
+        // Version 2 was whole before it, as the home says when this node's runtime is back.
+        std::thread::sleep(Duration::from_millis(1500));
+        match is_accepted {
+            true => relay.end(heir, 2).unwrap(),
+            false => relay.decide(heir, Err("version 2 is complete".into())).unwrap(),
+        }
+        let content = attaching.join().unwrap().unwrap();
+        assert_eq!(content, [2_i32; 4].map(i32::to_ne_bytes).concat());
+    });
+}
+
+#[test]
+fn a_fragment_that_does_not_count_is_told_so_at_each_publish() {
+    let _watchdog = watchdog(60);
+    let dir = Dir::new("told");
+    let (_object, mut relay, mut own, mut other) = local(&dir);
+    [&mut own, &mut other].into_iter().for_each(|writer| publish(writer, 1));
+    relay.decide(own.number(), Err("another one has its place".into())).unwrap();
+    for version in 2..=4 {
+        let error = own.publish(version).unwrap_err();
+        assert!(matches!(error, stillframe_object::Error::NotAccepted { .. }), "{error}");
+        assert_eq!(own.version(), 1);
+    }
+}

@@ -1,0 +1,9 @@
+//! The integration tests of this crate: one executable, as each is linked on its own.
+
+mod heirs;
+mod ledger;
+mod orders;
+mod readers;
+mod reference;
+mod returned;
+mod wants;

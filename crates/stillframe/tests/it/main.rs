@@ -1,0 +1,58 @@
+//! The integration tests of this crate: one executable, as each is linked on its own.
+
+mod accepted;
+mod advance;
+mod arena_safety;
+mod arenas;
+mod aside;
+mod background;
+#[path = "../../../segment/tests/it/reading/bytes.rs"]
+mod bytes;
+#[path = "common/child.rs"]
+mod child;
+mod common;
+mod compact;
+mod company;
+mod cut;
+#[path = "common/damage.rs"]
+mod damage;
+mod demoted;
+#[path = "common/device.rs"]
+mod device;
+mod edges;
+mod freed;
+mod garbage;
+mod global;
+mod group_end;
+mod groups;
+mod helper;
+mod histories;
+mod holders;
+mod kill;
+mod large_arenas;
+#[path = "common/large_memory.rs"]
+mod large_memory;
+#[path = "common/large_pages.rs"]
+mod large_pages;
+mod light;
+mod limits;
+mod memory;
+mod numbers;
+mod own;
+mod parts;
+mod peers;
+mod pinned;
+mod polite;
+mod refused;
+mod resize;
+mod restart;
+mod rules;
+#[path = "common/runs.rs"]
+mod runs;
+mod sections;
+mod simulator;
+mod staging;
+mod stepping;
+mod strangers;
+mod trackers;
+mod waiting;

@@ -1,0 +1,4 @@
+//! The integration tests of this crate: one executable, as each is linked on its own.
+
+mod programs;
+mod ranges;
