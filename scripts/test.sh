@@ -1,20 +1,25 @@
 #!/usr/bin/env bash
-# Runs everything that `make test` stands for: targets of the Makefile, in lanes beside each other.
-# In a lane one target follows the other: they build in the same folder, where cargo lets one wait for the other anyway, or
-# put something in the place of what the other loads. Each one's output is in target/test/TARGET.log; that of one that
-# fails is shown too, and the others go on.
+# Runs targets of the Makefile one after the other, and says which failed: test.sh [--long]
+# `make test` are the short ones. All is installed first, then all is built, and then tested with nothing beside it, because what a
+# busy machine does to a test says nothing of the test. `make test-long` are the others. docs/testing.md says what each holds.
+# Each target's output is in target/test/TARGET.log; that of one that fails is shown, too, and the others go on.
 set -euo pipefail
 cd "$(dirname "$0")/.."
-lanes=(
-    # In target/debug, but for the model.
-    "check suites simulators arenas nodes-kills model"
-    # In target/release, with the library and the commands that the first of them builds.
-    "cxx fortran mpi nodes pairs formats readme quick"
-    # The Python package, which is built with other features.
-    "python install-test"
-    # Most of it in an emulated machine.
-    "kernels"
-)
+
+steps=(export c cxx fortran mpi tcasm memory etcd nodes fabric nextest test formats)
+first=(check test-build)
+targets=(suites python cxx fortran pairs mpi formats nodes readme)
+# What a target cannot do without, of what may not be had: the steps of scripts/setup.sh.
+declare -A needs=([cxx]=cxx [fortran]=fortran [pairs]="cxx fortran" [mpi]="cxx fortran mpi" [formats]="export formats" [nodes]=nodes)
+if [ "${1:-}" = --long ]; then
+    steps+=(valgrind cmake pkg-config dist rivals plots kernels)
+    first=(check-long test-build)
+    targets=(suites-long arenas simulators model nodes-kills cxx-long fortran-long mpi-long nodes-long newest readme-long quick install-test)
+    targets+=(kernels planted sanitize soak)
+    # What is random is another one each time; what fails prints the seed that plays it again.
+    export STILLFRAME_TEST_SEED=${STILLFRAME_TEST_SEED:-random} PROPTEST_RNG_SEED=${PROPTEST_RNG_SEED:-$RANDOM}
+fi
+
 logs=target/test
 rm -rf "$logs"
 mkdir -p "$logs"
@@ -23,28 +28,32 @@ export CARGO_INCREMENTAL=0
 # A make that started this one counts its own jobs.
 unset MAKEFLAGS MFLAGS MAKELEVEL
 
-lane() {
-    local target status
-    for target in "$@"; do
-        status=ok
-        { TIMEFORMAT='%0R s; processors %0U s + %0S s'; time make "$target" >"$logs/$target.log" 2>&1; } \
-            2>"$logs/$target.time" || status=FAILED
-        (
-            flock 9
-            if [ $status = ok ]; then touch "$logs/$target.ok"; else cat "$logs/$target.log"; fi
-            printf '%-6s %-12s %s\n' $status "$target" "$(<"$logs/$target.time")"
-        ) 9>"$logs/.lock"
-    done
+failed=() skipped=()
+run() {
+    local target=$1 status=ok arguments=()
+    [ "$target" != soak ] || arguments=(SECONDS=300)
+    { TIMEFORMAT='%0R s; processors %0U s + %0S s'; time make "$target" "${arguments[@]}" >"$logs/$target.log" 2>&1; } \
+        2>"$logs/$target.time" || status=FAILED
+    if [ $status = FAILED ]; then
+        tail -n 400 "$logs/$target.log"
+        failed+=("$target")
+    fi
+    # How many there were, and what they left out, in their own words.
+    grep -hE '^ *(Summary|[0-9]+ (passed|failed)|SKIPPED|  .*skipped)' "$logs/$target.log" || true
+    printf '%-6s %-12s %s\n' $status "$target" "$(<"$logs/$target.time")"
 }
 
-for targets in "${lanes[@]}"; do
-    # shellcheck disable=SC2086
-    lane $targets &
+scripts/setup.sh --optional "${steps[@]}"
+for target in "${first[@]}"; do run "$target"; done
+for target in "${targets[@]}"; do
+    for step in ${needs[$target]:-}; do
+        if grep -q "^$step:" target/setup/missing 2>/dev/null; then
+            printf '%-6s %-12s %s\n' SKIP "$target" "without $(grep "^$step:" target/setup/missing | tr '\n' ' ')"
+            skipped+=("$target")
+            continue 2
+        fi
+    done
+    run "$target"
 done
-wait
-# Whatever became of a lane: what did not say that it is well has failed.
-failed=()
-for target in ${lanes[*]}; do
-    [ -e "$logs/$target.ok" ] || failed+=("$target")
-done
+echo "SKIPPED: ${skipped[*]:-no target}"
 ((${#failed[@]} == 0)) || { echo "failed: ${failed[*]}"; exit 1; }

@@ -121,7 +121,7 @@ print(f"{len(rows)} rows of programs in large pages")
 PY
 
 # The rivals that need nothing but crates; the others need packages of their own (make rivals).
-CARGO_TARGET_DIR=target/rivals cargo build -q --release --manifest-path benches/rivals/Cargo.toml --features ours
+CARGO_TARGET_DIR=target/rivals cargo build --locked -q --release --manifest-path benches/rivals/Cargo.toml --features ours
 timeout 300 target/rivals/release/rivals --size 16 --steps 4 --rounds 1 --json \
     --only stillframe-tracked,stillframe-managed,stillframe-loaned,shm-memcpy,iceoryx2-loan,iceoryx2-copy > "$out/rivals.jsonl"
 "$python" - "$out/rivals.jsonl" <<'PY'

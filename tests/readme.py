@@ -16,10 +16,11 @@ Fenced blocks say what they are behind their language:
 `sh` blocks without `run` are not run. Lines `make TARGET`, wherever they are, are held against the Makefile.
 
 Regions lie in a directory of the check's own, in /dev/shm; everything it starts ends with it. The Python parts need
-`PYTHON`, an interpreter that can import stillframe. `CARGO_TARGET_DIR` is used; nothing is downloaded unless
-`CARGO_NET_OFFLINE=false`.
+`PYTHON`, an interpreter that can import stillframe. What cargo built is taken from the folder `STILLFRAME_BUILT`
+(target/release); nothing is downloaded unless `CARGO_NET_OFFLINE=false`.
 
     PYTHON=.venv/bin/python tests/readme.py [--only README.md] [--verbose]
+    tests/readme.py --links
 """
 
 import argparse
@@ -278,7 +279,7 @@ class Check:
         if "fn main" not in text:
             text = f"fn main() -> Result<(), Box<dyn std::error::Error>> {{\n{text}Ok(())\n}}\n"
         source.write_text(text)
-        built = self.shell.env["CARGO_TARGET_DIR"] + "/release"
+        built = self.shell.env["STILLFRAME_BUILT"]
         names = ("stillframe", "stillframe_checkpoint", "drepl")
         crates = " ".join(f"--extern {name}={built}/lib{name}.rlib" for name in names)
         compiled = source.with_suffix("")
@@ -321,7 +322,8 @@ def environment(work):
     env.setdefault("CARGO_NET_OFFLINE", "true")
     env.setdefault("CARGO_TARGET_DIR", str(ROOT / "target"))
     env["GIT_CEILING_DIRECTORIES"] = str(work)
-    path = [str(tools), str(Path(env["CARGO_TARGET_DIR"]) / "release"), env["PATH"]]
+    env.setdefault("STILLFRAME_BUILT", str(Path(env["CARGO_TARGET_DIR"]) / "release"))
+    path = [str(tools), env["STILLFRAME_BUILT"], env["PATH"]]
     env["PATH"] = os.pathsep.join(path)
     python = env.pop("PYTHON", None)
     if python:
@@ -336,11 +338,29 @@ def environment(work):
     return env
 
 
+def follow_all(documents):
+    """Checks links and make targets of documents; the status of the command."""
+    broken = 0
+    for document in documents:
+        try:
+            check_links(document)
+            for block in blocks_of(document):
+                check_make(block)
+        except Broken as why:
+            print(f"  !!  {why}")
+            broken += 1
+    print(f"{len(documents) - broken} passed, {broken} failed")
+    return 1 if broken else 0
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--only", action="append", metavar="DOCUMENT", help="check this document only")
     parser.add_argument("--verbose", action="store_true", help="show what the blocks print")
+    parser.add_argument("--links", action="store_true", help="run nothing: follow the links, and look for the make targets")
     args = parser.parse_args()
+    if args.links:
+        return follow_all(args.only or DOCUMENTS)
     shm = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
     failures = 0
     for document in args.only or DOCUMENTS:

@@ -14,11 +14,11 @@ import museum
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
-BUILT = Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target")).absolute() / "release"
+BUILT = Path(os.environ.get("STILLFRAME_BUILT", ROOT / "target/debug")).absolute()
 SECONDS_MAX = 120
 
 if not (BUILT / "still-export").exists() and "--collect-only" not in sys.argv:
-    pytest.exit("still-export is not built: scripts/setup.sh export, then make build", returncode=1)
+    pytest.exit("still-export is not built: scripts/setup.sh export, then make test-build", returncode=1)
 
 
 @pytest.fixture(scope="session")

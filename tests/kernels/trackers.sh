@@ -6,16 +6,19 @@
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 
-built=$(cargo test --release --test trackers --test freed --no-run --message-format=json)
+# The executable of the engine's integration tests, in the build of all tests that FEATURES choose (Makefile).
+# shellcheck disable=SC2086
+path=$(cargo test --locked --workspace --lib --bins --tests ${FEATURES:-} --no-run --message-format=json |
+    grep -o '"executable":"[^"]*/it-[^"]*"' | cut -d'"' -f4 |
+    while read -r one; do ! "$one" --list trackers:: 2>/dev/null | grep -q '^trackers::' || echo "$one"; done | tail -1)
+[ -x "$path" ] || { echo "the integration tests of the engine were not built" >&2; exit 1; }
 
 for suite in trackers freed; do
     if [ $suite = freed ]; then versions=15; else versions=40; fi
-    path=$(grep -o "\"executable\":\"[^\"]*/$suite-[^\"]*\"" <<<"$built" | tail -1 | cut -d'"' -f4)
-    [ -x "$path" ] || { echo "the suite $suite was not built" >&2; exit 1; }
     for tracker in soft_dirty private_cow full_copy; do
         status=0
         tests/kernels/run.sh --timeout 900 --env STILLFRAME_TRACKER=$tracker --env STILLFRAME_TEST_VERSIONS=$versions \
-            --env STILLFRAME_TEST_PATIENCE=4 -- "$path" --nocapture --test-threads=1 || status=$?
+            --env STILLFRAME_TEST_PATIENCE=4 -- "$path" "$suite::" --nocapture --test-threads=1 || status=$?
         if [ $status = 77 ]; then
             echo "skipped: no emulator for other kernels"
             exit 0

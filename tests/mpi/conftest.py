@@ -13,7 +13,8 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 HEAT = ROOT / "examples" / "heat"
-TARGET = Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target")).resolve()
+#: What cargo built, and below it what the Makefiles of the examples did.
+BUILT = Path(os.environ.get("STILLFRAME_BUILT", ROOT / "target/debug")).resolve()
 LANGUAGES = ["c", "cxx", "fortran", "python", "rust"]
 #: Seconds; nothing here is expected to come near them.
 RUN_TIMEOUT = 120
@@ -24,14 +25,14 @@ def program(language, what):
     if language == "python":
         return [sys.executable, str(HEAT / "python" / f"{what}.py")]
     if language == "rust":
-        return [str(TARGET / "release" / ("heat" if what == "heat" else f"heat-{what}"))]
-    return [str(TARGET / "heat" / language / what)]
+        return [str(BUILT / ("heat" if what == "heat" else f"heat-{what}"))]
+    return [str(BUILT / "languages/heat" / language / what)]
 
 
 def simulation(command, *arguments, ranks=4):
     """A simulation's command; Rust's has its ranks as threads."""
     words = [str(word) for word in arguments]
-    if Path(command[0]).name in ("heat-plain", "heat", "heat-restart") and Path(command[0]).parent.name == "release":
+    if Path(command[0]).name in ("heat-plain", "heat", "heat-restart") and Path(command[0]).parent == BUILT:
         return [*command, *words, str(ranks)]
     return ["mpiexec", "-n", str(ranks), *command, *words]
 

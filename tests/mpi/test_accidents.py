@@ -13,8 +13,11 @@ from pathlib import Path
 
 import pytest
 import stillframe as sf
-from conftest import HEAT, LANGUAGES, ROOT, TARGET, Plate, program, simulation
+from conftest import BUILT, HEAT, LANGUAGES, ROOT, Plate, program, simulation
 from test_heat import check_end, check_seen, seen
+
+#: They take long, and end launchers of MPI as an accident does.
+pytestmark = pytest.mark.long
 
 PLATE = Plate(75, 101, 60)
 STEP = 30
@@ -44,7 +47,7 @@ def planted(runs, statement):
     assert source.count(place) == 1
     file, binary = runs.directory / "heat.c", runs.directory / "heat"
     file.write_text("#include <signal.h>\n#include <sys/wait.h>\n#include <unistd.h>\n" + source.replace(place, statement + "\n" + place))
-    library = TARGET / "release"
+    library = BUILT
     flags = ["-O2", "-std=gnu11", "-ffp-contract=off", f"-I{ROOT}/bindings/c/include"]
     link = [f"-L{library}", "-lstillframe", f"-Wl,-rpath,{library}"]
     subprocess.run(["mpicc", *flags, str(file), "-o", str(binary), *link], check=True, timeout=60)
@@ -61,7 +64,7 @@ def wait_until(condition, what):
 def check_collectable(runs):
     """Nothing that is left needs a hand: `still gc` finds it dead and unheld."""
     assert sf.list(dir=runs.regions)
-    still = str(TARGET / "release" / "still")
+    still = str(BUILT / "still")
     assert "heat" in runs.run([still, "gc", "--dir", str(runs.regions)])
     assert not sf.list(dir=runs.regions)
 

@@ -56,7 +56,7 @@ def check_seen(out, plate):
 
 
 @pytest.mark.parametrize("language", LANGUAGES)
-@pytest.mark.parametrize("ranks", [1, 4, 6])
+@pytest.mark.parametrize("ranks", [4, *(pytest.param(ranks, marks=pytest.mark.long) for ranks in (1, 6))])
 def test_a_plain_program_finds_the_same_numbers_however_the_plate_is_divided(runs, language, ranks):
     check_end(runs.run(simulation(program(language, "plain"), *PLATE.arguments, "heat", ranks=ranks)), PLATE)
 

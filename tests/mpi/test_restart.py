@@ -10,7 +10,7 @@ import time
 
 import pytest
 import stillframe as sf
-from conftest import HEAT, LANGUAGES, ROOT, TARGET, Plate, program, simulation
+from conftest import BUILT, HEAT, LANGUAGES, ROOT, Plate, program, simulation
 from test_heat import SOURCES, check_end
 
 #: Blocks of no two ranks are alike.
@@ -19,7 +19,12 @@ SIDES = (75, 101)
 ENDLESS = 1_000_000
 #: Steps that the run after it goes on.
 MORE = 50
-STILL = str(TARGET / "release" / "still")
+STILL = str(BUILT / "still")
+
+
+def long(*cases):
+    """Cases that only `make test-long` runs."""
+    return [pytest.param(*case, marks=pytest.mark.long) for case in cases]
 
 
 def restart(language, ranks, steps=ENDLESS):
@@ -94,7 +99,7 @@ def test_a_run_that_is_killed_goes_on_from_memory_to_the_same_bits(runs, languag
     assert said == f"going on from version {last}, which was still in memory"
 
 
-@pytest.mark.parametrize(("language", "ranks"), [("c", 6), ("cxx", 3), ("fortran", 6), ("python", 3), ("rust", 6)])
+@pytest.mark.parametrize(("language", "ranks"), [("c", 6), *long(("cxx", 3), ("fortran", 6), ("python", 3), ("rust", 6))])
 def test_a_run_goes_on_with_other_numbers_of_ranks_from_memory(runs, language, ranks):
     run_until_killed(runs, language, 4, lambda: wait_for_version_above(runs, 20))
     last = version_of_group(runs)
@@ -102,7 +107,7 @@ def test_a_run_goes_on_with_other_numbers_of_ranks_from_memory(runs, language, r
     assert said == f"going on from version {last}, which was still in memory"
 
 
-@pytest.mark.parametrize(("language", "ranks"), [("c", 4), ("cxx", 6), ("fortran", 3), ("python", 6), ("rust", 3)])
+@pytest.mark.parametrize(("language", "ranks"), [("python", 6), *long(("c", 4), ("cxx", 6), ("fortran", 3), ("rust", 3))])
 def test_a_run_goes_on_from_a_checkpoint_when_memory_is_gone(runs, language, ranks):
     store = runs.directory / "checkpoints"
     checkpointer = runs.start(checkpoints("--every", "50"))

@@ -5,6 +5,9 @@ import time
 import pytest
 from conftest import Failed, eventually
 
+#: They wait for leases that run out.
+pytestmark = pytest.mark.long
+
 ROWS, COLUMNS = 120, 100
 
 

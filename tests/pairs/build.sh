@@ -1,19 +1,18 @@
 #!/usr/bin/env bash
-# Builds the compiled programs of tests/pairs/run.py and objects.py into target/pairs, on what `make build` built.
+# Builds the compiled programs of tests/pairs/run.py and objects.py into the folder pairs of what cargo built, which STILLFRAME_BUILT names (target/debug).
 set -euo pipefail
 cd "$(dirname "$0")/../.."
-target=${CARGO_TARGET_DIR:-target}
-out=$target/pairs
+built=$(realpath "${STILLFRAME_BUILT:-target/debug}")
+out=$built/pairs
 mkdir -p "$out"
-library=$(realpath "$target/release")
 warnings=(-Wall -Wextra -Werror)
 includes=(-Ibindings/c/include -Ibindings/cxx/include)
-link=(-L"$library" -lstillframe -Wl,-rpath,"$library")
+link=(-L"$built" -lstillframe -Wl,-rpath,"$built")
 gfortran -std=f2018 -O1 -c bindings/fortran/stillframe.f90 -J"$out" -o "$out/stillframe.o"
 gfortran -std=f2018 -O2 -Wall -Werror -c tests/pairs/fortran/cases.f90 -J"$out" -o "$out/cases.o"
 gfortran -std=f2018 -O2 -Wall -Werror -c tests/pairs/fortran/sections.f90 -J"$out" -o "$out/sections.o"
 for part in produce observe write read; do
-    case $part in produce | observe) cp "$target/release/rust-$part" "$out/" ;; esac
+    case $part in produce | observe) cp "$built/rust-$part" "$out/" ;; esac
     cc -std=c11 -O2 "${warnings[@]}" "${includes[@]}" "tests/pairs/c/$part.c" -o "$out/c-$part" "${link[@]}"
     c++ -std=c++17 -O2 "${warnings[@]}" "${includes[@]}" "tests/pairs/cxx/$part.cpp" -o "$out/cxx-$part" "${link[@]}"
     gfortran -std=f2018 -O2 -Wall -Werror -J"$out" "tests/pairs/fortran/$part.f90" "$out/stillframe.o" "$out/cases.o" "$out/sections.o" \

@@ -138,12 +138,12 @@ def play(name, path, copy):
     package = "stillframe-checkpoint" if path.startswith(CHECKPOINT) else "stillframe"
     environment = {"STILLFRAME_TEST_RUNS": RUNS[package], **os.environ}
     environment |= {"CARGO_TARGET_DIR": str(PLANTED / "target"), "CARGO_INCREMENTAL": "0"}
-    command = ["cargo", "test", "-q", "-p", package, "--features", "points", "--test", "simulator"]
+    command = ["cargo", "test", "-q", "-p", package, "--features", "points", "--test", "it"]
     built = subprocess.run(command + ["--no-run"], cwd=copy, env=environment, capture_output=True, text=True)
     if built.returncode != 0:
         sys.exit(f"{name} does not compile:\n{built.stderr}")
     try:
-        done = subprocess.run(command + ["--", "--nocapture"], cwd=copy, env=environment, capture_output=True, text=True, timeout=3600)
+        done = subprocess.run(command + ["simulator::", "--", "--nocapture"], cwd=copy, env=environment, capture_output=True, text=True, timeout=3600)
     except subprocess.TimeoutExpired:
         return "after a hang"
     if done.returncode == 0:

@@ -1,6 +1,6 @@
 """The Fortran module: compiled, run, read from Python, and held against what it is made from and over.
 
-Needs gfortran, fypp, valgrind, and libstillframe.so as `cargo build --release -p stillframe-c` leaves it.
+Needs gfortran, fypp, libstillframe.so in the folder that STILLFRAME_BUILT names (target/debug), and valgrind for what is `long`.
 """
 
 import os
@@ -18,7 +18,7 @@ import stillframe as sf
 TESTS = Path(__file__).resolve().parent
 FORTRAN = TESTS.parent
 ROOT = FORTRAN.parent.parent
-LIBRARY = Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target")).resolve() / "release/libstillframe.so"
+LIBRARY = Path(os.environ.get("STILLFRAME_BUILT", ROOT / "target/debug")).resolve() / "libstillframe.so"
 HEADER = ROOT / "bindings/c/include/stillframe.h"
 #: Seconds after which something hangs.
 WATCHDOG = 300
@@ -192,6 +192,7 @@ def test_sections_are_shown_without_what_lies_between_their_elements(built, regi
         assert np.all(np.abs(shown - single) <= np.abs(single) / 256)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("program", ["using", "followed", "sections"])
 def test_what_the_optimizer_sees_through_stays_right(built, regions, program):
     """In one file, as with -flto, the compiler knows what the module does with addresses."""
@@ -251,6 +252,7 @@ def test_processes_hold_fragments_of_one_object(built, regions):
     must(built / "objects", STILLFRAME_DIR=regions)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "program", ["kinds", "using", "followed", "sections", "misuse", "group", "restart", "arenas", "objects"]
 )

@@ -14,15 +14,8 @@ const PATIENCE: Duration = Duration::from_secs(120);
 
 /// The command line, which lies beside the example when all is built.
 fn still() -> PathBuf {
-    let folder = Path::new(NBODY).parent().unwrap();
-    let still = folder.join("still");
-    if !still.exists() {
-        let release = folder.ends_with("release").then_some("--release");
-        let workspace = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
-        let mut cargo = Command::new(env!("CARGO"));
-        let status = cargo.args(["build", "-q", "--bin", "still"]).args(release).current_dir(workspace).status();
-        assert!(status.unwrap().success(), "cargo build --bin still");
-    }
+    let still = Path::new(NBODY).with_file_name("still");
+    assert!(still.exists(), "{} is missing: `make test-build` builds it", still.display());
     still
 }
 
