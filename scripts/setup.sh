@@ -226,5 +226,8 @@ need cc gcc,libc6-dev
 for what in "$@"; do ask "$what"; done
 ((!${#packages[@]} && !${#builds[@]})) || { step=python; need has_venv python3-venv; }
 install_debian
-((!${#packages[@]})) || alone venv install_python "$venv" "${packages[@]}"
+if ((${#packages[@]})); then
+    mapfile -t packages < <(printf '%s\n' "${packages[@]}" | sort -u)
+    alone venv install_python "$venv" "${packages[@]}"
+fi
 for what in "${builds[@]}"; do $what; done

@@ -52,6 +52,8 @@ DOCUMENTS = [
     "docs/objects.md",
     "docs/objects-python.md",
     "docs/restart.md",
+    "docs/testing.md",
+    "CONTRIBUTING.md",
 ]
 #: Seconds; the first build of everything is among the blocks.
 BLOCK_TIMEOUT = 600
