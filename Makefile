@@ -7,15 +7,18 @@ PYTHON := target/venv/bin/python
 # Programs that are linked against the library look for it by its soname when they start.
 # still-export is among them where its libraries are.
 BUILD := cargo build --release $$(scripts/setup.sh export-features) && \
-	ln -sf libstillframe.so $${CARGO_TARGET_DIR:-target}/release/libstillframe.so.0
+	ln -sf libstillframe.so $${CARGO_TARGET_DIR:-target}/release/libstillframe.so.0 && \
+	ln -sf libstillframe_xpmem.so $${CARGO_TARGET_DIR:-target}/release/libstillframe-xpmem.so.0
 # All of target/debug, with the named points at which tests kill: another choice of features is built anew.
 FEATURES := --features stillframe/points,still/points,stillframe-node/points,stillframe-nodes-rank/points $$(scripts/setup.sh export-features)
 # Tests that build libraries of ours to be preloaded or linked build them so.
 TESTS := STILLFRAME_TEST_BUILD="$(FEATURES)" cargo test $(FEATURES)
+# The MPI that scripts/mpi.sh found.
+export PATH := $(CURDIR)/target/mpi/bin:$(PATH)
 LOOM := RUSTFLAGS="--cfg loom" CARGO_TARGET_DIR=target/loom
 
-.PHONY: fabric help build install uninstall install-test wheel demo demo-objects demo-nodes test check suites rust c header cxx fortran mpi nodes nodes-kills pairs tcasm memory
-.PHONY: crash simulators planted arenas miri sanitize checkpoint model python formats kernels readme quick rivals bench objects-bench abacus-bench drepl-bench etcd-bench link-bench nodes-bench pages-faults pages-bench roster-bench tcasm-bench analysis-bench checkpoint-bench languages soak clean
+.PHONY: fabric help build install uninstall install-test wheel demo demo-objects demo-nodes demo-enclave test check suites rust c header cxx fortran mpi nodes nodes-kills pairs tcasm xpmem memory slurm
+.PHONY: crash machines simulators planted arenas miri sanitize checkpoint model python formats kernels readme quick rivals bench objects-bench abacus-bench drepl-bench etcd-bench link-bench nodes-bench pages-faults pages-bench roster-bench tcasm-bench analysis-bench checkpoint-bench first-write-bench enclave-bench languages soak clean
 
 help: ## list these commands
 	@grep -E '^[a-z-]+:.*## ' Makefile | sed 's/:.*## /\t/' | expand -t 14
@@ -56,6 +59,12 @@ demo-nodes: ## a simulation over two nodes made of this machine, and an observer
 	$(BUILD)
 	$(PYTHON) examples/nodes/demo.py --still $${CARGO_TARGET_DIR:-target}/release/still $(ARGS)
 
+demo-enclave: ## a simulation in an emulated virtual machine, and an observer on its host; a picture in demo-output/
+	scripts/setup.sh plots kernels
+	$(BUILD)
+	$(MAKE) -C examples/enclaves
+	$(PYTHON) examples/enclaves/demo.py $(ARGS)
+
 test: ## everything, as CI runs it
 	scripts/test.sh
 
@@ -67,15 +76,15 @@ check: ## formatter, linter, and links in the documentation
 	cargo clippy --workspace $${features:---exclude stillframe-export} --all-targets --all-features -- -D warnings
 	$(LOOM) cargo clippy -p stillframe-protocol --all-targets -- -D warnings
 
-suites: ## rust, c, tcasm and memory at once, for which everything is built once
-	scripts/setup.sh export c tcasm memory etcd fabric
+suites: ## rust, c, tcasm, xpmem and memory at once, for which everything is built once
+	scripts/setup.sh export c tcasm xpmem memory etcd fabric containers
 	cargo test -p stillframe-header
-	$(TESTS)
+	$(TESTS) --no-fail-fast
 
 rust: ## unit, property, documentation and command-line tests
-	scripts/setup.sh export etcd fabric
+	scripts/setup.sh export etcd fabric containers
 	cargo test --workspace --exclude stillframe-python --exclude stillframe-header --exclude stillframe-c \
-		--exclude stillframe-tcasm --exclude stillframe-memory $$(scripts/setup.sh export-features)
+		--exclude stillframe-tcasm --exclude stillframe-xpmem --exclude stillframe-memory $$(scripts/setup.sh export-features)
 
 c: ## the C interface, from C programs; also under valgrind and the compiler's sanitizers
 	scripts/setup.sh c
@@ -101,6 +110,8 @@ mpi: ## the heat equation over MPI, in all languages, with messages and as an ob
 	$(MAKE) -C examples/heat
 	$(MAKE) -C examples/objects
 	$(PYTHON) -m pytest -q tests/mpi
+	scripts/setup.sh openmpi
+	tests/mpi/openmpi.sh
 
 # libfabric 1.17 may crash where both ends are one process, so these are not in `make test`: that has two processes.
 fabric: ## versions over libfabric, also between two ends in one process
@@ -119,6 +130,11 @@ nodes: ## objects over nodes made of this machine: killed, cut off, parted, with
 	$(BUILD)
 	$(PYTHON) -m pytest -q tests/nodes
 
+slurm: ## the job scripts of docs/slurm.md, in a Slurm of one node that is started for them; needs root
+	scripts/setup.sh python slurm
+	$(BUILD)
+	tests/slurm/run.sh
+
 pairs: ## what each language publishes, each language reads
 	scripts/setup.sh python cxx fortran
 	$(BUILD)
@@ -130,6 +146,10 @@ tcasm: ## programs written for TCASM's interface, in C, in Fortran and under MPI
 	scripts/setup.sh tcasm
 	cargo test -p stillframe-tcasm
 
+xpmem: ## programs written for XPMEM, XEMEM and XASM, in C; as root also those of other users
+	scripts/setup.sh xpmem
+	cargo test -p stillframe-xpmem
+
 memory: ## programs whose memory lies in a pool of large pages; as root: ARGS="random" STILLFRAME_TEST_RUNS=1000 for hours of random calls
 	scripts/setup.sh memory
 	cargo test -p stillframe-memory $(ARGS)
@@ -140,10 +160,11 @@ crash: ## producers, observers and ranks killed at every named point
 	$(TESTS) --lib arena
 	$(MAKE) simulators
 
-simulators: ## producers, observers and stores that stop at any instant, for longer than in suites
+simulators: RUNS ?= 10000
+simulators: ## producers, observers and stores that stop at any instant, for longer than in suites: RUNS=10000
 	scripts/setup.sh export
-	STILLFRAME_TEST_RUNS=10000 $(TESTS) --test simulator
-	STILLFRAME_TEST_RUNS=100000 $(TESTS) --test simulator whatever_is_lost
+	STILLFRAME_TEST_RUNS=$(RUNS) $(TESTS) --test simulator
+	STILLFRAME_TEST_RUNS=$(RUNS)0 $(TESTS) --test simulator whatever_is_lost
 
 miri: ## the crates without unsafe code in Miri, where the nightly toolchain has it (rustup component add miri --toolchain nightly)
 	cargo +nightly miri test -p stillframe-protocol -p stillframe-segment --lib
@@ -167,7 +188,7 @@ checkpoint: ## still checkpoint as a whole, killed at every named point, and the
 
 model: ## the publish, lease and retire protocol under a model checker
 	scripts/setup.sh
-	$(LOOM) cargo test -p stillframe-protocol --release --test model
+	$(LOOM) cargo test -p stillframe-protocol --release --test model --test enclaves
 
 python: ## the Python package: its tests and its types
 	scripts/setup.sh test
@@ -179,16 +200,26 @@ formats: ## checkpoints and exports, opened by zarr-python, xarray, h5py and net
 	$(BUILD)
 	$(PYTHON) -m pytest -q tests/formats
 
-kernels: ## the suite of the trackers on another kernel, under emulation
+kernels: ## the suite of the trackers on another kernel, and large pages of several memory nodes, under emulation
 	scripts/setup.sh kernels
+	$(BUILD)
 	tests/kernels/trackers.sh
+	tests/kernels/pages.sh
+	tests/kernels/dax.sh
+	tests/kernels/snapshot.sh
+	STILLFRAME_TEST_BUILD="$(FEATURES)" tests/kernels/enclave.sh
+
+machines: ## versions between emulated machines and their host, ARGS="VERSIONS TIMES SECONDS"; a short form is in `kernels`
+	scripts/setup.sh kernels
+	$(BUILD)
+	STILLFRAME_TEST_BUILD="$(FEATURES)" tests/kernels/enclave.sh $(ARGS)
 
 readme: ## the commands and programs of the README and of the pages for beginners, run as printed
 	scripts/setup.sh test cxx fortran export formats
 	$(BUILD)
 	PYTHON=$(PYTHON) tests/readme.py
 
-quick: ## every benchmark and both demonstrations in their short form
+quick: ## every benchmark and the demonstrations in their short form
 	scripts/setup.sh demo plots fortran mpi
 	$(BUILD)
 	benches/languages/build.sh
@@ -263,6 +294,17 @@ tcasm-bench: ## what the TCASM paper measured, on this machine
 analysis-bench: ## Gray-Scott with its analysis beside it, against the same analysis compiled in
 	scripts/setup.sh plots
 	$(PYTHON) benches/analysis/run.py $(ARGS)
+
+first-write-bench: ## the first write to a page after a publish, in cycles, with each tracker; a picture in target/first-write.png
+	scripts/setup.sh plots
+	$(BUILD)
+	target/release/still bench first-write --json $(ARGS) > target/first-write.jsonl
+	$(PYTHON) benches/first-write/plot.py target/first-write.jsonl target/first-write.png
+
+enclave-bench: ## heat that publishes every step, with an observer in another container that makes spectra, and alone; two processors
+	scripts/setup.sh python
+	$(BUILD)
+	$(PYTHON) benches/enclave/run.py $(ARGS)
 
 checkpoint-bench: ## what checkpoints cost a running simulation, how fast they are written, and how much of them
 	scripts/setup.sh plots mpi

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Makes a machine with Rust, a C compiler and Python 3.11 ready: scripts/setup.sh [STEP]...
-# Steps: c, python, demo, plots, test, cxx, fortran, mpi, etcd, fabric, cmake, pkg-config, valgrind, tcasm, memory, rivals, dist, export,
-# formats, link, sst, nodes, pages, pages-programs, kernels.
+# Steps: c, python, demo, plots, test, cxx, fortran, mpi, etcd, fabric, cmake, pkg-config, valgrind, tcasm, xpmem, memory, rivals, dist, export,
+# formats, link, sst, nodes, containers, pages, pages-programs, kernels, slurm.
 # Installs Debian packages where it may, else says which are missing. Everything else goes below target/.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -96,22 +96,11 @@ demo() {
     touch "$stamp"
 }
 
-# Whether programs can be compiled against MPI: its commands are in another package than its headers.
-has_mpi() { mpicc -E -x c - <<<'#include <mpi.h>' >/dev/null 2>&1 && command -v mpifort >/dev/null; }
-
-# MPICH, unless there is another MPI.
+# An MPI that works, and MPICH where there is none. Its commands come before all others from here on.
 mpi() {
-    debian g++:g++ gfortran:gfortran mpiexec:mpich
-    has_mpi || debian no-mpi-yet:libmpich-dev
-}
-
-# Has the MPI commands that are there stay the ones that are found: Debian's hpcc brings Open MPI's, which go before MPICH's.
-keep_mpi() {
-    local name chosen
-    for name in mpi mpirun; do
-        chosen=$(update-alternatives --query "$name" 2>/dev/null | sed -n 's/^Value: //p')
-        [ -z "$chosen" ] || update-alternatives --set "$name" "$chosen" >&2
-    done
+    debian g++:g++ gfortran:gfortran
+    alone mpi scripts/mpi.sh || { debian no-mpi-yet:mpich,libmpich-dev; alone mpi scripts/mpi.sh; }
+    export PATH="$PWD/target/mpi/bin:$PATH"
 }
 
 has_library() { [[ $(/sbin/ldconfig -p) == *"lib$1.so"* ]]; }
@@ -139,13 +128,33 @@ for what in "$@"; do
         mpi)
             mpi
             [ -e "$("$python" -c 'import sysconfig; print(sysconfig.get_path("include"))')/Python.h" ] || debian no-header-yet:python3-dev
-            CFLAGS='-O0 -g0' packages mpi --no-binary=mpi4py 'mpi4py>=4,<5' 'numpy>=2,<3'
+            # Once for each MPI. What pip keeps of a build may be another one's.
+            if [ -e "$venv/.mpi-built" ] && ! cmp -s target/mpi/chosen "$venv/.mpi-built"; then
+                alone venv "$venv/bin/python" -m pip uninstall -qy mpi4py >&2
+                rm -f "$venv"/.mpi.*
+            fi
+            CFLAGS='-O0 -g0' packages mpi --no-binary=mpi4py --no-cache-dir 'mpi4py>=4,<5' 'numpy>=2,<3'
+            cp target/mpi/chosen "$venv/.mpi-built"
+            ;;
+        # A second MPI, whose programs nothing else uses; where it cannot be had, what is tested with it is left out.
+        openmpi)
+            alone mpi scripts/mpi.sh target/openmpi openmpi 2>/dev/null ||
+                { debian no-openmpi-yet:openmpi-bin,libopenmpi-dev && alone mpi scripts/mpi.sh target/openmpi openmpi; } ||
+                say "tests with Open MPI are left out"
             ;;
         tcasm) debian gfortran:gfortran mpiexec:mpich ;;
+        # Other users and small file systems; where there are none, what needs them is skipped.
+        xpmem) debian c++:g++ nm:binutils setpriv:util-linux unshare:util-linux ;;
         memory) debian gfortran:gfortran mpiexec:mpich valgrind:valgrind,libc6-dbg ;;
         etcd) debian etcd:etcd-server ;;
         # Namespaces as nodes.
         nodes) debian ip:iproute2 unshare:util-linux nsenter:util-linux setpriv:util-linux etcd:etcd-server ;;
+        # Where no container can be made, the tests say so and are skipped.
+        containers) debian unshare:util-linux setpriv:util-linux runc:runc strace:strace || say "tests in containers are left out" ;;
+        # The test starts the daemons by itself, in namespaces. Where there are none, it says so and is skipped.
+        slurm)
+            debian slurmctld:slurm-wlm munged:munge ip:iproute2 unshare:util-linux setpriv:util-linux || say "the test in Slurm is left out"
+            ;;
         # A kernel that is built while something is measured.
         pages)
             debian flex:flex bison:bison bc:bc make:make
@@ -156,7 +165,6 @@ for what in "$@"; do
         # The programs that are run in large pages, and the libraries that give them some.
         pages-programs)
             mpi
-            command -v hpcc >/dev/null || [ "$(id -u)" != 0 ] || keep_mpi
             debian hpcc:hpcc,libopenblas0-serial
             has_library mimalloc || debian no-mimalloc-yet:libmimalloc2.0 || say "mimalloc's row is left out"
             has_library hugetlbfs || debian no-libhugetlbfs-yet:libhugetlbfs0 || say "libhugetlbfs' row is left out"

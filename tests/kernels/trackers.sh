@@ -6,7 +6,9 @@
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 
-built=$(cargo test --release --test trackers --test freed --no-run --message-format=json)
+# With the features that what is there was built with.
+# shellcheck disable=SC2046
+built=$(cargo test --release $(scripts/setup.sh export-features) --test trackers --test freed --no-run --message-format=json)
 
 for suite in trackers freed; do
     if [ $suite = freed ]; then versions=15; else versions=40; fi

@@ -14,7 +14,9 @@ import pytest
 ROOT = Path(__file__).resolve().parents[2]
 HEAT = ROOT / "examples" / "heat"
 TARGET = Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target")).resolve()
-LANGUAGES = ["c", "cxx", "fortran", "python", "rust"]
+#: Where the programs of MPI are, and in which languages.
+PROGRAMS = Path(os.environ.get("STILLFRAME_TEST_PROGRAMS", TARGET))
+LANGUAGES = os.environ.get("STILLFRAME_TEST_LANGUAGES", "c cxx fortran python rust").split()
 #: Seconds; nothing here is expected to come near them.
 RUN_TIMEOUT = 120
 
@@ -25,7 +27,7 @@ def program(language, what):
         return [sys.executable, str(HEAT / "python" / f"{what}.py")]
     if language == "rust":
         return [str(TARGET / "release" / ("heat" if what == "heat" else f"heat-{what}"))]
-    return [str(TARGET / "heat" / language / what)]
+    return [str(PROGRAMS / "heat" / language / what)]
 
 
 def simulation(command, *arguments, ranks=4):

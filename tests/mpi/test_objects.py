@@ -4,7 +4,7 @@ import re
 
 import numpy as np
 import pytest
-from conftest import TARGET
+from conftest import PROGRAMS
 
 LANGUAGES = ["c", "fortran"]
 
@@ -27,7 +27,7 @@ def serial_bits(length, height, steps):
 @pytest.mark.parametrize("shape", [(30, 30), (31, 23), (7, 50), (3, 2)])
 def test_each_step_is_that_of_a_serial_run_however_the_plate_is_divided(runs, language, ranks, shape):
     steps = 40
-    command = ["mpiexec", "-n", str(ranks), str(TARGET / "objects" / language / "figure1"), "--check"]
+    command = ["mpiexec", "-n", str(ranks), str(PROGRAMS / "objects" / language / "figure1"), "--check"]
     out = runs.run([*command, *map(str, shape), str(steps)])
     found = re.search(r"step (\d+), heat [\d.]+, bits ([\da-fA-F]{16}), each step equal to a serial run", out)
     assert found, out
@@ -36,6 +36,6 @@ def test_each_step_is_that_of_a_serial_run_however_the_plate_is_divided(runs, la
 
 @pytest.mark.parametrize("language", LANGUAGES)
 def test_a_second_run_begins_anew(runs, language):
-    command = ["mpiexec", "-n", "4", str(TARGET / "objects" / language / "figure1")]
+    command = ["mpiexec", "-n", "4", str(PROGRAMS / "objects" / language / "figure1")]
     first, second = (runs.run([*command, "12", "9", "5"]) for _ in range(2))
     assert first == second
