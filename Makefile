@@ -7,7 +7,8 @@ TARGET := $(abspath $(or $(CARGO_TARGET_DIR),target))
 # choice of features, and builds everything again.
 # Programs that are linked against the library look for it by its soname when they start.
 # still-export is among them where its libraries are.
-BUILD := cargo build --locked --release $$(scripts/setup.sh export-features) && ln -sf libstillframe.so $(TARGET)/release/libstillframe.so.0
+BUILD := cargo build --locked --release $$(scripts/setup.sh export-features) && ln -sf libstillframe.so $(TARGET)/release/libstillframe.so.0 && \
+	ln -sf libstillframe_xpmem.so $(TARGET)/release/libstillframe-xpmem.so.0
 # What is tested: in $(TARGET)/debug, with the named points at which tests kill. One command builds all of it, for every language, and
 # whatever tests it takes it from there.
 FEATURES := --features stillframe/points,still/points,stillframe-node/points,stillframe-nodes-rank/points $$(scripts/setup.sh export-features)
@@ -18,6 +19,8 @@ TESTED := PROPTEST_RNG_SEED=$${PROPTEST_RNG_SEED-1} STILLFRAME_BUILT=$(TARGET)/d
 PYTEST := $(TESTED) $(PYTHON) -m pytest -q
 # A process per test. Where there is no nextest, cargo runs them: what a profile leaves out, too.
 NEXTEST := $(TESTED) scripts/nextest.sh $(CHOICE)
+# The MPI that scripts/mpi.sh found.
+export PATH := $(CURDIR)/target/mpi/bin:$(PATH)
 LOOM := RUSTFLAGS="--cfg loom" CARGO_TARGET_DIR=$(TARGET)/loom
 
 .PHONY: $(shell sed -n 's/^\([a-z-]*\):.*\#\#.*/\1/p' Makefile)
@@ -61,6 +64,12 @@ demo-nodes: ## a simulation over two nodes made of this machine, and an observer
 	$(BUILD)
 	$(PYTHON) examples/nodes/demo.py --still $${CARGO_TARGET_DIR:-target}/release/still $(ARGS)
 
+demo-enclave: ## a simulation in an emulated virtual machine, and an observer on its host; a picture in demo-output/
+	scripts/setup.sh plots wheel kernels
+	$(BUILD)
+	$(MAKE) -C examples/enclaves
+	$(PYTHON) examples/enclaves/demo.py $(ARGS)
+
 test: ## all tests in their short form, as CI runs them
 	scripts/test.sh
 
@@ -82,13 +91,13 @@ check-long: ## links in the documentation of the code, and the linter where the 
 	$(LOOM) cargo clippy --locked -p stillframe-protocol --all-targets -- -D warnings
 
 suites: ## all tests of cargo, in their short form: ARGS="-E 'package(still) & test(/^step::/)'" chooses
-	scripts/setup.sh export c tcasm memory etcd fabric nextest
+	scripts/setup.sh export c tcasm xpmem memory etcd fabric containers nextest
 	$(TEST_BUILD)
 	$(NEXTEST) --profile default $(ARGS)
 	cargo test $(filter-out --lib --bins --tests,$(CHOICE)) --doc
 
 suites-long: ## all tests of cargo at length, with those that the short form leaves out
-	scripts/setup.sh export c tcasm memory etcd fabric valgrind nextest
+	scripts/setup.sh export c tcasm xpmem memory etcd fabric containers valgrind nextest
 	$(TEST_BUILD)
 	$(NEXTEST) --profile long $(ARGS)
 
@@ -97,6 +106,9 @@ c: ## the C interface, from C programs
 
 tcasm: ## programs written for TCASM's interface, in C, in Fortran and under MPI
 	$(MAKE) suites ARGS="-E 'package(stillframe-tcasm)'"
+
+xpmem: ## programs written for XPMEM, XEMEM and XASM, in C; as root also those of other users
+	$(MAKE) suites ARGS="-E 'package(stillframe-xpmem)'"
 
 memory: ## programs whose memory lies in a pool of large pages
 	$(MAKE) suites ARGS="-E 'package(stillframe-memory)'"
@@ -136,6 +148,8 @@ mpi-long: ## the same in all divisions, and accidents
 	scripts/setup.sh cxx fortran mpi
 	$(MPI_PROGRAMS)
 	$(PYTEST) -m long tests/mpi
+	scripts/setup.sh openmpi
+	$(TESTED) tests/mpi/openmpi.sh
 
 # libfabric 1.17 may crash where both ends are one process, so these are not in `make test`: that has two processes.
 fabric: ## versions over libfabric, also between two ends in one process
@@ -157,6 +171,11 @@ nodes-kills: ## ranks, runtimes and etcd over nodes, killed at every named point
 	scripts/setup.sh nodes
 	$(TEST_BUILD)
 	$(TESTED) $(PYTHON) tests/nodes/kills.py $(ARGS)
+
+slurm: ## the job scripts of docs/slurm.md, in a Slurm of one node that is started for them; needs root
+	scripts/setup.sh numpy slurm
+	$(TEST_BUILD)
+	$(TESTED) tests/slurm/run.sh
 
 pairs: ## what each language publishes, each language reads
 	scripts/setup.sh cxx fortran numpy
@@ -222,9 +241,19 @@ newest-tests:
 	$(PYTEST)
 	$(PYTEST) tests/formats
 
-kernels: ## the suite of the trackers on another kernel, emulated
+kernels: ## the suite of the trackers on another kernel, and large pages of several memory nodes, under emulation
 	scripts/setup.sh kernels
+	$(BUILD)
 	FEATURES="$(FEATURES)" tests/kernels/trackers.sh
+	tests/kernels/pages.sh
+	tests/kernels/dax.sh
+	tests/kernels/snapshot.sh
+	FEATURES="$(FEATURES)" tests/kernels/enclave.sh
+
+machines: ## versions between emulated machines and their host, ARGS="VERSIONS TIMES SECONDS"; a short form is in `kernels`
+	scripts/setup.sh kernels
+	$(BUILD)
+	FEATURES="$(FEATURES)" tests/kernels/enclave.sh $(ARGS)
 
 readme: ## the README's commands and programs, run as printed, and all links
 	scripts/setup.sh numpy
@@ -312,6 +341,17 @@ tcasm-bench: ## what the TCASM paper measured, on this machine
 analysis-bench: ## Gray-Scott with its analysis beside it, against the same analysis compiled in
 	scripts/setup.sh plots wheel
 	$(PYTHON) benches/analysis/run.py $(ARGS)
+
+first-write-bench: ## the first write to a page after a publish, in cycles, with each tracker; a picture in target/first-write.png
+	scripts/setup.sh plots wheel
+	$(BUILD)
+	target/release/still bench first-write --json $(ARGS) > target/first-write.jsonl
+	$(PYTHON) benches/first-write/plot.py target/first-write.jsonl target/first-write.png
+
+enclave-bench: ## heat that publishes every step, with an observer in another container that makes spectra, and alone; two processors
+	scripts/setup.sh wheel
+	$(BUILD)
+	$(PYTHON) benches/enclave/run.py $(ARGS)
 
 checkpoint-bench: ## what checkpoints cost a running simulation, how fast they are written, and how much of them
 	scripts/setup.sh plots mpi wheel

@@ -66,7 +66,7 @@ if [ "${1:-}" = uninstall ]; then
 fi
 
 [[ $lib =~ ^lib(64)?$ ]] || { say "LIBDIR is $lib: it can be lib or lib64, where still finds the libraries"; exit 2; }
-for file in "$built"/{still,still-node,libstillframe.so,libstillframe.a,libstillframe_tcasm.so,libstillframe_memory.so}; do
+for file in "$built"/{still,still-node,libstillframe.so,libstillframe.a,libstillframe_tcasm.so,libstillframe_memory.so,libstillframe_xpmem.so,libstillframe_xpmem.a}; do
     [ -e "$file" ] || { say "$file is missing: run make build first"; exit 1; }
 done
 if ! { [ -d "$destination" ] || install -d -- "$destination" 2>/dev/null; } || [ ! -w "$destination" ]; then
@@ -87,6 +87,14 @@ link libstillframe.so.0 "$lib/libstillframe.so"
 put_built 644 libstillframe.a "$lib/libstillframe.a"
 put_built 755 libstillframe_tcasm.so "$lib/libstillframe_tcasm.so"
 put_built 755 libstillframe_memory.so "$lib/libstillframe_memory.so"
+put_built 755 libstillframe_xpmem.so "$lib/libstillframe-xpmem.so.$version"
+link "libstillframe-xpmem.so.$version" "$lib/libstillframe-xpmem.so.0"
+link libstillframe-xpmem.so.0 "$lib/libstillframe-xpmem.so"
+put_built 644 libstillframe_xpmem.a "$lib/libstillframe-xpmem.a"
+# Where they hide no real XPMEM.
+for file in xpmem.h xemem.h xasm.h; do
+    put 644 "crates/xpmem/include/$file" "include/stillframe-xpmem/$file"
+done
 for headers in bindings/c/include bindings/cxx/include; do
     while IFS= read -r file; do
         put 644 "$headers/$file" "include/$file"
@@ -96,6 +104,7 @@ put 644 bindings/fortran/stillframe.f90 share/stillframe/fortran/stillframe.f90
 fill packaging/cmake/stillframe-config.cmake.in "$lib/cmake/stillframe/stillframe-config.cmake"
 fill packaging/cmake/stillframe-config-version.cmake.in "$lib/cmake/stillframe/stillframe-config-version.cmake"
 fill packaging/pkgconfig/stillframe.pc.in "$lib/pkgconfig/stillframe.pc"
+fill packaging/pkgconfig/stillframe-xpmem.pc.in "$lib/pkgconfig/stillframe-xpmem.pc"
 fill packaging/modulefile.in "share/modulefiles/stillframe/$version"
 for file in LICENSE-APACHE LICENSE-MIT README.md CHANGELOG.md docs/*.md; do
     put 644 "$file" "share/doc/stillframe/$file"

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Makes a machine with Rust, a C compiler and Python 3.11 ready: scripts/setup.sh [--optional] [STEP]...
-# Steps: c, cxx, fortran, mpi, tcasm, memory, etcd, nodes, fabric, link, valgrind, cmake, pkg-config, export, rivals, pages,
+# Steps: c, cxx, fortran, mpi, openmpi, tcasm, xpmem, memory, containers, slurm, etcd, nodes, fabric, link, valgrind, cmake, pkg-config, export, rivals, pages,
 # pages-programs, kernels (Debian packages); nextest, numpy, test, formats, plots, sst, dist (Python packages); wheel, demo,
 # demo-short (what is built or put elsewhere). `export-features` alone prints what cargo has to be given to build still-export.
 #
@@ -39,7 +39,9 @@ try_thrice() {
 }
 
 has_library() { [[ $(/sbin/ldconfig -p) == *"lib$1.so"* ]]; }
-has_mpi() { mpicc -E -x c - <<<'#include <mpi.h>' >/dev/null 2>&1 && command -v mpifort >/dev/null; }
+# An MPI that works; its commands come before all others from here on.
+has_mpi() { alone mpi scripts/mpi.sh 2>/dev/null && export PATH="$PWD/target/mpi/bin:$PATH"; }
+has_openmpi() { alone mpi scripts/mpi.sh target/openmpi openmpi 2>/dev/null; }
 has_venv() { [ -e "$venv/bin/python" ] || "$python" -c 'import ensurepip' 2>/dev/null; }
 # Whether still-export can be linked: the libraries' own programs or the variables that their crates look at say so.
 has_formats() {
@@ -72,8 +74,16 @@ ask() {
         c) need c++ g++; need readelf binutils ;;
         cxx) need g++ g++ ;;
         fortran) need gfortran gfortran; packages+=(fypp pytest numpy) ;;
-        mpi) need g++ g++; need gfortran gfortran; need mpiexec mpich; need has_mpi libmpich-dev; packages+=(mpi4py numpy pytest) ;;
-        tcasm | memory) need gfortran gfortran; need mpiexec mpich; need has_mpi libmpich-dev ;;
+        mpi) need g++ g++; need gfortran gfortran; need has_mpi mpich,libmpich-dev; packages+=(mpi4py numpy pytest) ;;
+        # A second MPI, whose programs nothing else uses.
+        openmpi) need has_openmpi openmpi-bin,libopenmpi-dev ;;
+        tcasm | memory) need gfortran gfortran; need has_mpi mpich,libmpich-dev ;;
+        # Other users and small file systems; where there are none, what needs them is skipped.
+        xpmem) need c++ g++; need nm binutils; need setpriv util-linux; need unshare util-linux ;;
+        # Where no container can be made, the tests say so and are skipped.
+        containers) need unshare util-linux; need setpriv util-linux; need runc runc; need strace strace ;;
+        # The test starts the daemons by itself, in namespaces. Where there are none, it says so and is skipped.
+        slurm) need slurmctld slurm-wlm; need munged munge; need ip iproute2; need unshare util-linux; need setpriv util-linux ;;
         etcd) need etcd etcd-server ;;
         # Namespaces as nodes.
         nodes)
@@ -134,8 +144,6 @@ install_debian() {
     done
     if [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null; then
         export DEBIAN_FRONTEND=noninteractive
-        # Debian's hpcc brings Open MPI's commands, which would go before MPICH's.
-        [[ " ${names[*]} " != *" hpcc "* ]] || keep_mpi
         say "installing ${names[*]}"
         # Together, else each for itself, so that one that is not to be had takes none of the others with it.
         alone apt try_thrice apt_get "${names[@]}" >&2 ||
@@ -152,14 +160,6 @@ install_debian() {
         say "left out: $step, without Debian's$one (as root: apt-get install$one)"
     done <target/setup/missing
     [ "$optional" = yes ]
-}
-
-keep_mpi() {
-    local name chosen
-    for name in mpi mpirun; do
-        chosen=$(update-alternatives --query "$name" 2>/dev/null | sed -n 's/^Value: //p')
-        [ -z "$chosen" ] || update-alternatives --set "$name" "$chosen" >&2
-    done
 }
 
 # --- Python

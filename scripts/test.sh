@@ -6,15 +6,15 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
-steps=(export c cxx fortran mpi tcasm memory etcd nodes fabric nextest test formats)
+steps=(export c cxx fortran mpi tcasm xpmem memory containers etcd nodes fabric nextest test formats)
 first=(check test-build)
 targets=(suites python cxx fortran pairs mpi formats nodes readme)
 # What a target cannot do without, of what may not be had: the steps of scripts/setup.sh.
-declare -A needs=([cxx]=cxx [fortran]=fortran [pairs]="cxx fortran" [mpi]="cxx fortran mpi" [formats]="export formats" [nodes]=nodes)
+declare -A needs=([cxx]=cxx [fortran]=fortran [pairs]="cxx fortran" [mpi]="cxx fortran mpi" [formats]="export formats" [nodes]=nodes [slurm]=slurm)
 if [ "${1:-}" = --long ]; then
-    steps+=(valgrind cmake pkg-config dist rivals plots kernels)
+    steps+=(openmpi slurm valgrind cmake pkg-config dist rivals plots kernels)
     first=(check-long test-build)
-    targets=(suites-long arenas simulators model nodes-kills cxx-long fortran-long mpi-long nodes-long newest readme-long quick install-test)
+    targets=(suites-long arenas simulators model nodes-kills slurm cxx-long fortran-long mpi-long nodes-long newest readme-long quick install-test)
     targets+=(kernels planted sanitize soak)
     # What is random is another one each time; what fails prints the seed that plays it again.
     export STILLFRAME_TEST_SEED=${STILLFRAME_TEST_SEED:-random} PROPTEST_RNG_SEED=${PROPTEST_RNG_SEED:-$RANDOM}

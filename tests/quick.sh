@@ -16,10 +16,23 @@ for row in rows:
     # With nothing dirty there may be nothing to measure; a negative time is a mistake all the same.
     assert row["value"] >= 0, row
 names = {row["bench"] for row in rows}
-expected = {"publish", "rate", "attach", "advance", "notify", "memory", "restart", "regions", "compose"}
-expected |= {"solver", "background", "sections", "objects"}
+expected = {"publish", "rate", "attach", "advance", "notify", "memory", "memory-units", "restart", "regions", "compose"}
+expected |= {"solver", "background", "sections", "objects", "enclave", "first-write"}
 assert names == expected, names
 print(f"{len(rows)} rows of {len(names)} benchmarks")
+PY
+"$python" benches/first-write/plot.py "$out/bench.jsonl" "$out/first-write.png"
+"$python" - "$out/bench.jsonl" "$out/first-write.png" <<'PY'
+import json, pathlib, sys
+rows = [row for row in map(json.loads, open(sys.argv[1])) if row["bench"] == "first-write"]
+kinds = {(row["case"]["memory"], row["case"].get("tracker")): row for row in rows if row["case"]["measures"] == "p50 / paper"}
+assert {("untracked", None), ("forked", None), ("tracked", "full_copy"), ("managed", "private_cow")} <= kinds.keys(), kinds
+faults = {kind: row["detail"]["faults_per_write"] for kind, row in kinds.items()}
+# Each of these writes is the first one after a fork, or after the page was armed.
+assert all(faults[kind] > 0.9 for kind in (("forked", None), ("managed", "private_cow"))), faults
+assert faults.get(("tracked", "wp_async"), 1) > 0.9 and faults["untracked", None] < 0.1, faults
+assert pathlib.Path(sys.argv[2]).read_bytes()[:4] == b"\x89PNG"
+print(f"{len(rows)} rows of first writes to {len(kinds)} kinds of memory")
 PY
 
 timeout 300 target/release/tcasm-bench --quick --json > "$out/tcasm.jsonl"
@@ -59,7 +72,7 @@ for row in rows:
     assert {"bench", "case", "value", "unit", "baseline", "ratio", "detail"} <= row.keys(), row
     assert row["value"] > 0 and row["baseline"] > 0, row
 kinds = {bench: {row["case"]["kind"] for row in rows if row["bench"] == bench} for bench in ("executor", "numpy")}
-assert kinds["executor"] == kinds["numpy"] and len(kinds["numpy"]) == 13, kinds
+assert kinds["executor"] == kinds["numpy"] and len(kinds["numpy"]) == 14, kinds
 assert pathlib.Path(sys.argv[2]).read_bytes()[:4] == b"\x89PNG"
 print(f"{len(rows)} rows of layouts, which all hold what the loops make")
 PY
@@ -93,6 +106,20 @@ for row in rows:
 cases = {(row["case"]["processors"], row["case"]["measures"]) for row in rows}
 assert len(cases) == 6 and {name for name, _ in cases} == {"free", "one"}, cases
 print(f"{len(rows)} rows of analysis beside and compiled in, which found the same")
+PY
+
+timeout 300 "$python" benches/enclave/run.py --quick --json > "$out/enclave.jsonl"
+"$python" - "$out/enclave.jsonl" <<'PY'
+import json, sys
+rows = [json.loads(line) for line in open(sys.argv[1])]
+for row in rows:
+    assert {"bench", "case", "value", "unit", "baseline", "ratio", "detail"} <= row.keys(), row
+    assert row["value"] > 0 and row["baseline"] > 0, row
+measures = [row["case"]["measures"] for row in rows]
+kinds = ["container / alone", "blind / alone", "container / blind", "container / beside", "alone / plain", "container / plain"]
+assert measures == kinds, measures
+assert rows[0]["detail"]["versions"] >= 1, rows[0]
+print(f"{len(rows)} rows of a spectrum in another container")
 PY
 
 timeout 300 "$python" benches/checkpoint/run.py --quick --json --pictures "$out/checkpoint" > "$out/checkpoint.jsonl"

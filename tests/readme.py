@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Runs what README.md, docs/start.md and others tell their readers to run. What docs/install.md shows, tests/install runs.
+"""Runs what README.md, docs/start.md and others tell their readers to run. What docs/install.md shows, tests/install runs, and what
+docs/slurm.md shows, tests/slurm.
 
 Fenced blocks say what they are behind their language:
 
@@ -52,6 +53,7 @@ DOCUMENTS = [
     "docs/objects.md",
     "docs/objects-python.md",
     "docs/restart.md",
+    "docs/slurm.md",
     "docs/testing.md",
     "CONTRIBUTING.md",
 ]

@@ -32,6 +32,7 @@ LINE = """
     view fourth { var line [i] = line[4*i] }
     view spread { var line [4*i] = line[i] }
     view other bigendian { var line = line }
+    view single { var line [i]float32 = line[i] }
 """
 CUBE = "var a [n,n,n]float64; view whole { var a = a }; view turned { var a [k,j,i] = a[i,j,k] }"
 
@@ -153,6 +154,10 @@ def byte_order(bytes):
     return views(LINE, "whole", "other", whole("line"), n=bytes // 8)
 
 
+def single_precision(bytes):
+    return views(LINE, "whole", "single", whole("line"), n=bytes // 8)
+
+
 KINDS = {
     "contiguous": contiguous,
     "every-fourth": every_fourth,
@@ -167,6 +172,7 @@ KINDS = {
     "transpose3d": transpose3d,
     "halo": halo,
     "byte-order": byte_order,
+    "single-precision": single_precision,
 }
 
 

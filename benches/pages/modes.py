@@ -6,6 +6,7 @@ import dataclasses
 import fcntl
 import os
 import subprocess
+import sys
 from pathlib import Path
 
 from load import LoadError
@@ -111,7 +112,12 @@ def pool(mib):
     try:
         yield POOL, None
     finally:
-        subprocess.run([STILL, "pages", "give-back", POOL_NAME], check=True, stdout=subprocess.DEVNULL, timeout=600)
+        command = [STILL, "pages", "give-back", POOL_NAME]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=600)
+        sys.stderr.write(done.stderr)
+        # A mount namespace that began meanwhile, such as a container's, has the mount as long as it lives. Here the pool is gone.
+        if done.returncode and os.path.ismount(POOL):
+            raise LoadError(f"{POOL} is not given back: {done.stderr.strip()}")
 
 
 @contextlib.contextmanager

@@ -49,7 +49,8 @@ module stillframe
     stillframe_no_tracker = 113, stillframe_system = 114, stillframe_rank_missing = 115, stillframe_rank_gone = 116, &
     stillframe_no_common_version = 117, stillframe_survives = 118, stillframe_staged = 119, &
     stillframe_untrusted = 120, stillframe_arena_full = 121, stillframe_no_arena = 122, stillframe_arena_busy = 123, &
-    stillframe_mixed_runs = 124, stillframe_child_gone = 125
+    stillframe_mixed_runs = 124, stillframe_child_gone = 125, &
+    stillframe_no_broker = 126, stillframe_broker = 127
   integer, parameter, public :: stillframe_corrupt = 200, stillframe_internal = 300
   ! The same of checkpoints, from 1000 on.
   integer, parameter, public :: stillframe_other_region = 1010, stillframe_saving = 1011, stillframe_expression = 1012, &
@@ -868,8 +869,8 @@ module stillframe
     type(c_ptr) :: tracker = c_null_ptr
     integer(c_int32_t) :: rule = 0, keep = 0, threads = 0, mode = 0, flags = 0, rank = 0, ranks = 0, drift = 0
     integer(c_int64_t) :: rollback = 0
-    type(c_ptr) :: trust = c_null_ptr, arena = c_null_ptr, copy_unit = c_null_ptr
-    integer(c_int64_t) :: reserved(2) = 0
+    type(c_ptr) :: trust = c_null_ptr, arena = c_null_ptr, copy_unit = c_null_ptr, memory_unit = c_null_ptr
+    integer(c_int64_t) :: reserved(1) = 0
   end type
 
   type, bind(c) :: c_arena_options
@@ -3894,27 +3895,29 @@ contains
   ! ---- regions ------------------------------------------------------------------------------------------------------
 
   ! How a region is made, as C wants it. An option that is left out is the library's default.
-  subroutine take_options(options, c_dir, c_tracker, c_copy_unit, c_trust, name, handle, o, &
-      rank, ranks, keep, rule, wait_ms, bound_bytes, threads, dir, mode, tracker, drift, large_pages, demotion, copy_unit, trust,&
-          & arena)
+  subroutine take_options(options, c_dir, c_tracker, c_copy_unit, c_memory_unit, c_trust, name, handle, o, &
+      rank, ranks, keep, rule, wait_ms, bound_bytes, threads, dir, mode, tracker, drift, large_pages, demotion, copy_unit,&
+          & memory_unit, trust, arena)
     type(c_region_options), intent(out) :: options
-    character(kind=c_char), allocatable, target, intent(out) :: c_dir(:), c_tracker(:), c_copy_unit(:), c_trust(:)
+    character(kind=c_char), allocatable, target, intent(out) :: c_dir(:), c_tracker(:), c_copy_unit(:), c_memory_unit(:), c_trust(:)
     character(*), intent(in) :: name
     type(c_ptr), intent(in) :: handle
     type(outcome), intent(inout) :: o
     integer, intent(in), optional :: rank, ranks, keep, rule, wait_ms, threads, mode, drift
     logical, intent(in), optional :: large_pages, demotion
     integer(int64), intent(in), optional :: bound_bytes
-    character(*), intent(in), optional :: dir, tracker, copy_unit, trust
+    character(*), intent(in), optional :: dir, tracker, copy_unit, memory_unit, trust
     type(stillframe_arena), intent(in), optional :: arena
 
     call set_terminated(c_dir, dir)
     call set_terminated(c_tracker, tracker)
     call set_terminated(c_copy_unit, copy_unit)
+    call set_terminated(c_memory_unit, memory_unit)
     call set_terminated(c_trust, trust)
     options%dir = address_of(c_dir)
     options%tracker = address_of(c_tracker)
     options%copy_unit = address_of(c_copy_unit)
+    options%memory_unit = address_of(c_memory_unit)
     options%trust = address_of(c_trust)
     if (present(arena)) options%arena = handle_of(arena, o)
     if (present(bound_bytes)) options%bound_bytes = bound_bytes
@@ -3940,25 +3943,25 @@ contains
   ! or 'any'. With arena, the region lies in that instead of a directory of its own, and observers find it as ARENA/NAME. An
   ! option that is left out is the library's default.
   subroutine region_create(self, name, rank, ranks, fresh, keep, rule, wait_ms, bound_bytes, threads, dir, mode, tracker, &
-      drift, rollback, large_pages, demotion, copy_unit, trust, arena, stat, errmsg)
+      drift, rollback, large_pages, demotion, copy_unit, memory_unit, trust, arena, stat, errmsg)
     class(stillframe_region), intent(inout) :: self
     character(*), intent(in) :: name
     integer, intent(in), optional :: rank, ranks, keep, rule, wait_ms, threads, mode, drift
     logical, intent(in), optional :: large_pages, demotion
     integer(int64), intent(in), optional :: bound_bytes
-    character(*), intent(in), optional :: dir, tracker, copy_unit, trust
+    character(*), intent(in), optional :: dir, tracker, copy_unit, memory_unit, trust
     type(stillframe_arena), intent(in), optional :: arena
     logical, intent(in), optional :: fresh
     integer(int64), intent(in), optional :: rollback
     integer, intent(out), optional :: stat
     character(*), intent(inout), optional :: errmsg
     type(c_region_options) :: options
-    character(kind=c_char), allocatable, target :: c_dir(:), c_tracker(:), c_copy_unit(:), c_trust(:)
+    character(kind=c_char), allocatable, target :: c_dir(:), c_tracker(:), c_copy_unit(:), c_memory_unit(:), c_trust(:)
     type(outcome) :: o
 
-    call take_options(options, c_dir, c_tracker, c_copy_unit, c_trust, name, self%handle, o, &
-      rank, ranks, keep, rule, wait_ms, bound_bytes, threads, dir, mode, tracker, drift, large_pages, demotion, copy_unit, trust,&
-          & arena)
+    call take_options(options, c_dir, c_tracker, c_copy_unit, c_memory_unit, c_trust, name, self%handle, o, &
+      rank, ranks, keep, rule, wait_ms, bound_bytes, threads, dir, mode, tracker, drift, large_pages, demotion, copy_unit,&
+          & memory_unit, trust, arena)
     if (present(fresh)) options%flags = ior(options%flags, merge(fresh_flag, 0_c_int32_t, fresh))
     if (present(rollback)) then
       options%flags = ior(options%flags, rollback_flag)
@@ -3974,7 +3977,7 @@ contains
   ! declared with the same name, type, shape and part then have their content; `read` reads it into other arrays. The ranks
   ! of a group all begin with the same version: the newest, or `version`. The other options are those of create.
   subroutine region_recover(self, name, checkpoints, version, rank, ranks, origin, keep, rule, wait_ms, bound_bytes, threads, &
-      dir, mode, tracker, drift, large_pages, demotion, copy_unit, trust, arena, stat, errmsg)
+      dir, mode, tracker, drift, large_pages, demotion, copy_unit, memory_unit, trust, arena, stat, errmsg)
     class(stillframe_region), intent(inout) :: self
     character(*), intent(in) :: name
     character(*), intent(in), optional :: checkpoints
@@ -3983,18 +3986,19 @@ contains
     integer, intent(in), optional :: rank, ranks, keep, rule, wait_ms, threads, mode, drift
     logical, intent(in), optional :: large_pages, demotion
     integer(int64), intent(in), optional :: bound_bytes
-    character(*), intent(in), optional :: dir, tracker, copy_unit, trust
+    character(*), intent(in), optional :: dir, tracker, copy_unit, memory_unit, trust
     type(stillframe_arena), intent(in), optional :: arena
     integer, intent(out), optional :: stat
     character(*), intent(inout), optional :: errmsg
     type(c_recovery_options) :: options
     type(c_origin) :: c
-    character(kind=c_char), allocatable, target :: c_dir(:), c_tracker(:), c_copy_unit(:), c_trust(:), c_checkpoints(:)
+    character(kind=c_char), allocatable, target :: c_dir(:), c_tracker(:), c_copy_unit(:), c_memory_unit(:), c_trust(:), &
+      c_checkpoints(:)
     type(outcome) :: o
 
-    call take_options(options%region, c_dir, c_tracker, c_copy_unit, c_trust, name, self%handle, o, &
-      rank, ranks, keep, rule, wait_ms, bound_bytes, threads, dir, mode, tracker, drift, large_pages, demotion, copy_unit, trust,&
-          & arena)
+    call take_options(options%region, c_dir, c_tracker, c_copy_unit, c_memory_unit, c_trust, name, self%handle, o, &
+      rank, ranks, keep, rule, wait_ms, bound_bytes, threads, dir, mode, tracker, drift, large_pages, demotion, copy_unit,&
+          & memory_unit, trust, arena)
     call set_terminated(c_checkpoints, checkpoints)
     options%checkpoints = address_of(c_checkpoints)
     if (present(version)) then

@@ -183,8 +183,8 @@ class Observer:
         self._wait(lambda: self.seen and self.seen[-1] >= newest_step, 120)
 
     def finish(self):
-        """It notices that the producer has gone, writes its results and ends."""
-        self.process.wait(120)
+        """It notices that the producer has gone, writes its results and ends. It has the idle time of the processors only."""
+        self.process.wait(600)
         self.reader.join(5)
         if self.process.returncode != 0:
             raise SystemExit(f"{self.name} failed, status {self.process.returncode}")

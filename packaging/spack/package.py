@@ -36,8 +36,12 @@ class Stillframe(Package):
         "lib/libstillframe.a",
         "lib/libstillframe_tcasm.so",
         "lib/libstillframe_memory.so",
+        "lib/libstillframe-xpmem.so",
+        "lib/libstillframe-xpmem.a",
+        "include/stillframe-xpmem/xpmem.h",
         "lib/cmake/stillframe/stillframe-config.cmake",
         "lib/pkgconfig/stillframe.pc",
+        "lib/pkgconfig/stillframe-xpmem.pc",
         "share/stillframe/fortran/stillframe.f90",
     ]
 

@@ -141,6 +141,24 @@ def test_a_c_program_links_the_static_library_with_pkg_config(user: User) -> Non
         published(user, "plate-c")
 
 
+def test_programs_of_xpmem_are_built_with_pkg_config(anyone: User) -> None:
+    project = anyone.home / "with-xpmem"
+    project.mkdir()
+    for name in ("figure3", "figure4"):
+        source = ROOT / f"crates/xpmem/tests/programs/{name}.c"
+        (project / f"{name}.c").write_text(source.read_text())
+    anyone.own(project)
+    for name in ("figure3", "figure4"):
+        anyone.run(
+            f"PKG_CONFIG_PATH={anyone.prefix}/lib/pkgconfig; export PKG_CONFIG_PATH; "
+            f"cc {name}.c -o {name} $(pkg-config --cflags --libs stillframe-xpmem) -Wl,-rpath,{anyone.prefix}/lib",
+            cwd=project,
+        )
+        assert "libstillframe-xpmem.so.0" in needs(project / name, anyone)
+    said = anyone.run("mkfifo end; ./figure3 flux 7 <> end | { read line; ./figure4 flux; echo > end; }", cwd=project)
+    assert said.split() == ["mean", "7"]
+
+
 def test_a_fortran_program_is_built_with_a_plain_makefile(user: User) -> None:
     project = user.project("with-make")
     user.run(["make"], cwd=project)

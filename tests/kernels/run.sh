@@ -11,10 +11,16 @@ usage: run.sh [OPTIONS] [--] EXECUTABLE [ARGS...]
   --kernel NAME       cloud (Linux 6.1, the default) or cloud-SERIES, as cloud-6.12
   --memory SIZE       memory of the machine (2G)
   --cpus N            processors of the machine (2)
+  --nodes N           memory nodes that share its memory and processors (1)
   --timeout SECONDS   for the boot and the run together (600)
   --env NAME[=VALUE]  set a variable in the guest, or pass the caller's on
   --file HOST[:GUEST] put a file or directory in the guest (same path unless given)
   --user UID          run as this user, without privileges, instead of as root
+  --append WORDS      add to the kernel's command line, as memmap=512M!1G
+  --module NAME       load a module of the kernel before the run; in the order given
+  --share FILE[:ro]   give the machine a file as a device's memory (ivshmem-plain), also only to read; in the order given
+  --doorbell SOCKET   give it a device whose memory and interrupts come from an ivshmem server there (ivshmem-doorbell)
+  --iommu             give it an IOMMU, so that a driver may hand devices out to programs (intel-iommu)
   --log               print the kernel's own messages on stderr at the end
 Status: the executable's; 77 when the kernel or a tool is missing (skip);
 124 on a timeout; 125 when the machine failed. 128+N is a death by signal N.
@@ -25,19 +31,25 @@ say() { printf 'run.sh: %s\n' "$*" >&2; }
 skip() { say "skipped: $*"; exit 77; }
 fail() { say "$*"; exit 125; }
 
-kernel=cloud memory=2G cpus=2 limit=600 user=0 show_log=no fetch=no
-envs=() files=()
+kernel=cloud memory=2G cpus=2 nodes=1 limit=600 user=0 show_log=no fetch=no append=
+envs=() files=() modules=() shares=() doorbells=() board=(-machine pc)
 while (($#)); do
     case $1 in
-        --kernel | --memory | --cpus | --timeout | --env | --file | --user)
+        --kernel | --memory | --cpus | --nodes | --timeout | --env | --file | --user | --append | --module | --share | --doorbell)
             (($# > 1)) || fail "$1 needs a value" ;;&
         --kernel) kernel=$2; shift 2 ;;
         --memory) memory=$2; shift 2 ;;
         --cpus) cpus=$2; shift 2 ;;
+        --nodes) nodes=$2; shift 2 ;;
         --timeout) limit=$2; shift 2 ;;
         --env) envs+=("$2"); shift 2 ;;
         --file) files+=("$2"); shift 2 ;;
         --user) user=$2; shift 2 ;;
+        --append) append=$2; shift 2 ;;
+        --module) modules+=("$2"); shift 2 ;;
+        --share) shares+=("$2"); shift 2 ;;
+        --doorbell) doorbells+=("$2"); shift 2 ;;
+        --iommu) board=(-machine q35 -device intel-iommu,intremap=on); shift ;;
         --log) show_log=yes; shift ;;
         --fetch) fetch=yes; shift ;;
         --help) usage; exit 0 ;;
@@ -47,7 +59,8 @@ while (($#)); do
     esac
 done
 [[ $fetch == yes ]] || (($#)) || { usage >&2; exit 125; }
-[[ $user$limit$cpus =~ ^[0-9]+$ ]] || fail "--user, --timeout and --cpus take whole numbers"
+[[ $user$limit$cpus$nodes =~ ^[0-9]+$ ]] || fail "--user, --timeout, --cpus and --nodes take whole numbers"
+((nodes == 1 || (nodes > 1 && cpus % nodes == 0))) || fail "--nodes: --cpus is no multiple of $nodes"
 if [[ $fetch == no ]]; then
     [[ -f $1 && -x $1 ]] || fail "$1 is not an executable file"
     executable=$(realpath -- "$1")
@@ -84,9 +97,9 @@ unpack() {
     [[ -d $cache/$package ]] && return
     command -v apt-get dpkg-deb >/dev/null || return 1
     scratch=$(mktemp -d -- "$cache/.unpack.XXXXXX")
-    # Without the modules: they are most of an image, and nothing here needs one.
-    if (cd -- "$scratch" && mkdir tree && apt_get download "$package" &&
-        dpkg-deb --fsys-tarfile ./*.deb | tar -x -C tree --exclude=./lib); then
+    # The modules apart: they are most of an image, and few runs need one.
+    if (cd -- "$scratch" && mkdir tree && apt_get download "${package%+modules}" &&
+        dpkg-deb --fsys-tarfile ./*.deb | tar -x -C tree "${@:2}"); then
         mv -T -- "$scratch/tree" "$cache/$package"
     fi
     rm -rf -- "$scratch"
@@ -116,7 +129,9 @@ if [[ -z $image ]] && root && command -v apt-get >/dev/null; then
     image=$(newest_image) || true
 fi
 [[ -n $image ]] || skip "no Debian package linux-image-$series.*-cloud-amd64 is on offer here"
-unpack "$image" || skip "the Debian package $image cannot be downloaded"
+unpack "$image" --exclude=./lib || skip "the Debian package $image cannot be downloaded"
+((!${#modules[@]})) || unpack "$image+modules" ./lib/modules ||
+    skip "the modules of the Debian package $image cannot be downloaded"
 # The guest's shell and tools, and the host's cpio.
 unpack busybox-static || skip "the Debian package busybox-static cannot be downloaded"
 flock -u "$lock"
@@ -172,6 +187,15 @@ for file in "${files[@]}"; do
     [[ $file == *:* ]] || guest=$(realpath -s -- "$host")
     add "$host" "/${guest#/}"
 done
+mkdir -- "$tree/modules"
+for module in "${modules[@]}"; do
+    found=$(find "$cache/$image+modules" \( -name "$module.ko" -o -name "$module.ko.xz" \) -print -quit)
+    case $found in
+        *.ko) cp -- "$found" "$tree/modules/$module.ko" ;;
+        *.xz) xz -dc -- "$found" >"$tree/modules/$module.ko" ;;
+        *) fail "$image has no module $module" ;;
+    esac
+done
 # cargo test runs a test in its package's folder; so does the guest.
 mkdir -p -- "$tree$PWD"
 
@@ -205,6 +229,7 @@ stty -F /dev/ttyS2 raw -echo
 ip link set lo up
 cut -d ' ' -f 1 /proc/uptime >/status
 END
+    ((!${#modules[@]})) || printf 'insmod /modules/%s.ko\n' "${modules[@]}"
     printf 'cd '; quote "$PWD"
     printf '\n{\n'
     for word in "${command[@]}"; do quote "$word"; done
@@ -231,6 +256,29 @@ arguments=(
     tsc=reliable no_timer_check             # skip the calibration of clocks
     random.trust_cpu=on cryptomgr.notests
 )
+topology=()
+if ((nodes > 1)); then
+    mib=$(($(numfmt --from=iec "$memory") / nodes >> 20))
+    for ((node = 0; node < nodes; node++)); do
+        first=$((cpus / nodes * node))
+        topology+=(-object "memory-backend-ram,id=node$node,size=${mib}M"
+            -numa "node,nodeid=$node,memdev=node$node,cpus=$first-$((first + cpus / nodes - 1))")
+    done
+fi
+devices=()
+for share in "${shares[@]}"; do
+    file=${share%:ro} number=${#devices[@]} only=off
+    [[ -f $file ]] || fail "--share: there is no $file"
+    [[ $share == "$file" ]] || only=on
+    devices+=(-object "memory-backend-file,id=share$number,mem-path=$file,size=$(stat -c %s -- "$file"),share=on,readonly=$only"
+        -device "ivshmem-plain,memdev=share$number")
+done
+for doorbell in "${doorbells[@]}"; do
+    number=${#devices[@]}
+    [[ -S $doorbell ]] || fail "--doorbell: nobody listens at $doorbell"
+    devices+=(-chardev "socket,id=doorbell$number,path=$doorbell"
+        -device "ivshmem-doorbell,chardev=doorbell$number,vectors=1")
+done
 mkfifo -- "$work/output"
 cat -- "$work/output" &
 reader=$!
@@ -240,8 +288,8 @@ reader=$!
 setpriv --pdeathsig TERM timeout --kill-after=5 "$limit" \
     setpriv --pdeathsig KILL qemu-system-x86_64 \
     -nodefaults -no-user-config -display none -no-reboot \
-    -machine pc -accel tcg,thread=multi -cpu max,la57=off -smp "$cpus" -m "$memory" \
-    -kernel "${vmlinuz[0]}" -initrd "$work/initramfs" -append "${arguments[*]}" \
+    "${board[@]}" -accel tcg,thread=multi -cpu max,la57=off -smp "$cpus" -m "$memory" "${topology[@]}" "${devices[@]}" \
+    -kernel "${vmlinuz[0]}" -initrd "$work/initramfs" -append "${arguments[*]} $append" \
     -serial file:"$work/log" -serial file:"$work/output" -serial file:"$work/status" \
     </dev/null 2>"$work/errors" &
 machine=$!

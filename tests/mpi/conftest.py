@@ -15,7 +15,9 @@ ROOT = Path(__file__).resolve().parents[2]
 HEAT = ROOT / "examples" / "heat"
 #: What cargo built, and below it what the Makefiles of the examples did.
 BUILT = Path(os.environ.get("STILLFRAME_BUILT", ROOT / "target/debug")).resolve()
-LANGUAGES = ["c", "cxx", "fortran", "python", "rust"]
+#: Where the programs of MPI are, and in which languages.
+PROGRAMS = Path(os.environ.get("STILLFRAME_TEST_PROGRAMS", BUILT / "languages"))
+LANGUAGES = os.environ.get("STILLFRAME_TEST_LANGUAGES", "c cxx fortran python rust").split()
 #: Seconds; nothing here is expected to come near them.
 RUN_TIMEOUT = 120
 
@@ -26,7 +28,7 @@ def program(language, what):
         return [sys.executable, str(HEAT / "python" / f"{what}.py")]
     if language == "rust":
         return [str(BUILT / ("heat" if what == "heat" else f"heat-{what}"))]
-    return [str(BUILT / "languages/heat" / language / what)]
+    return [str(PROGRAMS / "heat" / language / what)]
 
 
 def simulation(command, *arguments, ranks=4):

@@ -74,7 +74,10 @@ DYING = f'if ({MIDDLE}) {{ while (access("go", F_OK)) usleep(1000); raise(SIGKIL
 
 
 def launchers(mpi):
-    """The processes that mpiexec has started itself: those that look after the ranks."""
+    """Those that look after the ranks: the processes that mpiexec has started itself, but with Open MPI mpiexec."""
+    version = subprocess.run(["mpiexec", "--version"], capture_output=True, text=True, check=True).stdout
+    if "Open MPI" in version or "OpenRTE" in version:
+        return [mpi.pid]
     found = []
     for path in Path("/proc").glob("[0-9]*/stat"):
         with contextlib.suppress(OSError):
@@ -85,7 +88,7 @@ def launchers(mpi):
 
 @contextlib.contextmanager
 def unattended(mpi):
-    """MPICH kills all ranks when one dies; not while those who would are stopped."""
+    """An MPI kills all ranks when one dies; not while those who would are stopped."""
     stopped = launchers(mpi)
     assert stopped
     for pid in stopped:

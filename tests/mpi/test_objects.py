@@ -4,7 +4,7 @@ import re
 
 import numpy as np
 import pytest
-from conftest import BUILT
+from conftest import PROGRAMS
 
 LANGUAGES = ["c", "fortran"]
 
@@ -34,7 +34,7 @@ DIVISIONS = [
 @pytest.mark.parametrize(("language", "ranks", "shape"), DIVISIONS)
 def test_each_step_is_that_of_a_serial_run_however_the_plate_is_divided(runs, language, ranks, shape):
     steps = 40
-    command = ["mpiexec", "-n", str(ranks), str(BUILT / "languages/objects" / language / "figure1"), "--check"]
+    command = ["mpiexec", "-n", str(ranks), str(PROGRAMS / "objects" / language / "figure1"), "--check"]
     out = runs.run([*command, *map(str, shape), str(steps)])
     found = re.search(r"step (\d+), heat [\d.]+, bits ([\da-fA-F]{16}), each step equal to a serial run", out)
     assert found, out
@@ -43,6 +43,6 @@ def test_each_step_is_that_of_a_serial_run_however_the_plate_is_divided(runs, la
 
 @pytest.mark.parametrize("language", LANGUAGES)
 def test_a_second_run_begins_anew(runs, language):
-    command = ["mpiexec", "-n", "4", str(BUILT / "languages/objects" / language / "figure1")]
+    command = ["mpiexec", "-n", "4", str(PROGRAMS / "objects" / language / "figure1")]
     first, second = (runs.run([*command, "12", "9", "5"]) for _ in range(2))
     assert first == second

@@ -38,6 +38,8 @@ PERIOD_NS = 50_000_000
 LEASE_SECONDS = 2
 #: Seconds. Nothing comes near them unless something hangs.
 PATIENCE = 20
+#: Seconds. Ranks and readers have to go on within them, where others take the processors too.
+RECOVERY = 60
 #: How often a point is tried before it counts as one that is not reached.
 TRIES = 6
 #: Of the home, and of a node that begins, which most runtimes pass only when others end or the names are lost.
@@ -458,17 +460,17 @@ class Group:
         for teller in tellers:
             teller.want(back_ns)
         for teller in tellers:
-            deadline = time.monotonic() + PATIENCE
+            deadline = time.monotonic() + RECOVERY
             while not teller.wait(lambda teller=teller: teller.reached_ns is not None, 0.25):
                 self.check()
                 if time.monotonic() > deadline:
-                    raise Wrong(f"{kind}: {teller.node.name} sees nothing new for {PATIENCE} s: {self.state()}")
+                    raise Wrong(f"{kind}: {teller.node.name} sees nothing new for {RECOVERY} s: {self.state()}")
         self.check()
         self.figures.note_recovery(kind, (max(teller.reached_ns for teller in tellers) - back_ns) / 1e6)
 
     def look(self, name):
         """A reader can have the newest complete version, or says whom it waits for."""
-        answer = self.tellers[name].ask("look", PATIENCE)
+        answer = self.tellers[name].ask("look", RECOVERY)
         self.check()
         if answer is None:
             raise Wrong(f"{name} does not answer: {self.state()}")
@@ -486,7 +488,7 @@ class Group:
             def goes_on(writer=writer, newest=newest):
                 return writer.newest > newest or not writer.is_attached
 
-            if not writer.wait(goes_on, PATIENCE):
+            if not writer.wait(goes_on, RECOVERY):
                 raise Wrong(f"a rank on {writer.node.name} publishes no more: {self.state()}")
 
     # Kills.

@@ -19,6 +19,8 @@ def test_what_two_nodes_write_a_third_one_reads(job):
         upper.do("publish", version=version)
         lower.do("publish", version=version)
         assert elsewhere.answer() == beside.answer() == ROWS * COLUMNS
+    # Who asks for a version by its number has it with its elements, and its node hears only then that it is complete.
+    assert elsewhere.do("newer", after=4, timeout=30) == 5
     got = job.nodes[2].run([job.runtimes.still, "get", "heat", "grid[239, 499]"]).stdout
     assert got.split()[-1] == str(value(5, ROWS * COLUMNS - 1))
     nodes = json.loads(job.nodes[2].run([job.runtimes.still, "ls", "--json"]).stdout)["nodes"]

@@ -36,6 +36,7 @@ import subprocess
 import sys
 import tempfile
 import zlib
+from contextlib import contextmanager
 from itertools import product
 from math import prod
 from pathlib import Path
@@ -145,10 +146,14 @@ def differences(wanted, found):
     return None
 
 
-def check(producer, observers, table, wanted, directory, arena=None):
-    """Runs one producer beside observers, with a region of its own or of an arena, and returns what is wrong."""
+def check(producer, observers, table, wanted, directory, arena=None, socket=None):
+    """Runs one producer beside observers, with a region of its own or of an arena, and returns what is wrong. With the socket of a
+    broker, its address begins the region's name."""
     wrong = []
     region = "pairs" if arena is None else f"{arena}/pairs"
+    region = region if socket is None else f"unix:{socket}#{region}"
+    here = "" if arena is None else ", in an arena,"
+    here += "" if socket is None else ", through a broker,"
     with subprocess.Popen(
         [*producer[1]["produce"], directory, "pairs", table, *([] if arena is None else [arena])], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
     ) as process:
@@ -157,10 +162,10 @@ def check(producer, observers, table, wanted, directory, arena=None):
                 return [f"the producer in {producer[0]} did not get ready"]
             for (language, commands), (step, version) in product(observers, enumerate((5, 8))):
                 seen = subprocess.run(
-                    [*commands["observe"], directory, region, str(version)],
+                    [*commands["observe"], directory if socket is None else "/dev/shm/nowhere", region, str(version)],
                     capture_output=True, text=True, timeout=TIMEOUT,
                 )  # fmt: skip
-                what = f"{producer[0]}{'' if arena is None else ', in an arena,'} to {language}, version {version}"
+                what = f"{producer[0]}{here} to {language}, version {version}"
                 if seen.returncode != 0:
                     wrong.append(f"{what}: status {seen.returncode}: {seen.stderr.strip()}")
                 elif found := differences(wanted[step], seen.stdout.splitlines()):
@@ -176,10 +181,26 @@ def check(producer, observers, table, wanted, directory, arena=None):
     return wrong + ([f"the producer in {producer[0]} left {left}"] if left else [])
 
 
+@contextmanager
+def broker(still, directory, socket):
+    """Hands out the regions of a directory."""
+    command = [str(still), "--dir", directory, "enclave", "serve", "--socket", socket]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        try:
+            if not process.stdout.readline().startswith("handing out"):
+                raise RuntimeError(f"{command} does not serve")
+            yield
+        finally:
+            process.terminate()
+    if os.path.exists(socket):
+        raise RuntimeError(f"{command} left its socket")
+
+
 def main():
     parser = argparse.ArgumentParser(description="Runs every producer beside every observer.")
     parser.add_argument("--programs", type=Path, required=True, help="the folder with LANGUAGE-produce and -observe")
     parser.add_argument("--only", nargs="*", help="these languages")
+    parser.add_argument("--still", type=Path, help="the command line [default: beside the folder, in release]")
     arguments = parser.parse_args()
     python = [os.environ.get("PYTHON", sys.executable)]
     languages = {
@@ -208,9 +229,14 @@ def main():
             observer = chosen[(number + 1) % len(chosen)]
             wrong += check(producer, [observer], str(table), wanted, str(regions), arena="pool")
             print(f"pairs: {producer[0]} to {observer[0]}, in an arena: {len(rows)} variables", flush=True)
+        still, socket = arguments.still or arguments.programs.parent / "release" / "still", f"{directory}/sock"
+        with broker(still, str(regions), socket):
+            for arena in (None, "pool"):
+                wrong += check(chosen[0], chosen, str(table), wanted, str(regions), arena, socket)
+        print(f"pairs: {chosen[0][0]} to {', '.join(name for name, _ in chosen)}, through a broker", flush=True)
     for text in wrong:
         print("pairs:", text, file=sys.stderr)
-    print(f"{2 * len(chosen) * (len(chosen) + 1) - len(wrong)} passed, {len(wrong)} failed")
+    print(f"{2 * len(chosen) * (len(chosen) + 3) - len(wrong)} passed, {len(wrong)} failed")
     return 1 if wrong else 0
 
 

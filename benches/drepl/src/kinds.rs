@@ -1,7 +1,8 @@
 //! What is measured: for each kind of the executor the arrays, and the moves between them.
 
 use clap::ValueEnum;
-use drepl::transfer::{Axis, Move, Transfer};
+use drepl::transfer::{Axis, Conversion, Float, Move, Number, Transfer};
+use drepl::types::ByteOrder;
 
 /// One layout into another.
 #[derive(ValueEnum, Debug, Clone, Copy, PartialEq, Eq)]
@@ -32,6 +33,8 @@ pub enum Kind {
     Halo,
     /// An array of doubles in the other byte order
     ByteOrder,
+    /// An array of doubles into one of floats
+    SinglePrecision,
 }
 
 impl Kind {
@@ -51,7 +54,7 @@ impl Kind {
             Kind::Transpose2dFloat => root(2.0, bytes / 4),
             Kind::Transpose3d => root(3.0, bytes / 8),
             Kind::Halo => root(3.0, bytes / 8) - 2,
-            Kind::ByteOrder => bytes / 8,
+            Kind::ByteOrder | Kind::SinglePrecision => bytes / 8,
         }
     }
 
@@ -69,6 +72,7 @@ impl Kind {
             Kind::Transpose3d => (8 * n * n * n, 8 * n * n * n),
             Kind::Halo => (8 * (n + 2).pow(3), 8 * (n + 2).pow(3)),
             Kind::ByteOrder => (8 * n, 8 * n),
+            Kind::SinglePrecision => (8 * n, 4 * n),
         }
     }
 
@@ -115,7 +119,18 @@ impl Kind {
                 moves
             }
             Kind::ByteOrder => vec![Move { swap_bytes: 8, ..plain(0, 0, 8, &[(n, 8, 8)]) }],
+            Kind::SinglePrecision => vec![],
         };
-        Transfer::new(moves).expect("the moves of a benchmark are a transfer")
+        let number = |float| Number { float, byte_order: ByteOrder::NATIVE };
+        let singles = Conversion {
+            from: 0,
+            to: 0,
+            source: number(Float::Float64),
+            destination: number(Float::Float32),
+            written: 0..4,
+            axes: [Axis { count: n as u64, from_bytes: 8, to_bytes: 4 }].into_iter().collect(),
+        };
+        let conversions = if self == Kind::SinglePrecision { vec![singles] } else { vec![] };
+        Transfer::converting(moves, conversions).expect("the moves of a benchmark are a transfer")
     }
 }

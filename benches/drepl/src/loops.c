@@ -116,3 +116,7 @@ void c_halo(const double *restrict from, double *restrict to, size_t n) {
 void c_byte_order(const uint64_t *restrict from, uint64_t *restrict to, size_t n) {
     for (size_t i = 0; i < n; i++) to[i] = __builtin_bswap64(from[i]);
 }
+
+void c_single_precision(const double *restrict from, float *restrict to, size_t n) {
+    for (size_t i = 0; i < n; i++) to[i] = (float)from[i];
+}

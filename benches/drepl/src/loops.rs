@@ -25,6 +25,7 @@ unsafe extern "C" {
     fn c_transpose_3d(from: *const c_void, to: *mut c_void, n: usize);
     fn c_halo(from: *const c_void, to: *mut c_void, n: usize);
     fn c_byte_order(from: *const c_void, to: *mut c_void, n: usize);
+    fn c_single_precision(from: *const c_void, to: *mut c_void, n: usize);
 }
 
 /// Executes the loop in C.
@@ -44,6 +45,7 @@ pub fn in_c(kind: Kind, n: usize, from: &[f64], to: &mut [f64]) {
         Kind::Transpose3d => c_transpose_3d,
         Kind::Halo => c_halo,
         Kind::ByteOrder => c_byte_order,
+        Kind::SinglePrecision => c_single_precision,
     };
     // SAFETY: both sides have the bytes that the loop touches for n, and are aligned to 8.
     unsafe { call(from.as_ptr().cast(), to.as_mut_ptr().cast(), n) }
@@ -166,6 +168,10 @@ pub fn in_rust(kind: Kind, n: usize, from: &[f64], to: &mut [f64]) {
         Kind::ByteOrder => {
             let pairs = of_mut::<u64>(to)[..n].iter_mut().zip(&of::<u64>(from)[..n]);
             pairs.for_each(|(to, from)| *to = from.swap_bytes());
+        }
+        Kind::SinglePrecision => {
+            let pairs = of_mut::<f32>(to)[..n].iter_mut().zip(&from[..n]);
+            pairs.for_each(|(to, from)| *to = *from as f32);
         }
     }
 }

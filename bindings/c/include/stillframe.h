@@ -177,6 +177,10 @@ typedef enum {
     STILLFRAME_MIXED_RUNS = 124,
     // The process that copied for a guarded publish was killed.
     STILLFRAME_CHILD_GONE = 125,
+    // Nobody hands out regions at the socket that was named.
+    STILLFRAME_NO_BROKER = 126,
+    // A broker does not hand out what was asked for.
+    STILLFRAME_BROKER = 127,
     // A shared file is damaged.
     STILLFRAME_CORRUPT = 200,
     // A defect of Stillframe, caught before it could do more harm. Please report its text.
@@ -547,8 +551,11 @@ typedef struct {
     // In which units tracked arrays that lie in reserved large pages are copied: "small", "large" or "learned"; NULL:
     // $STILLFRAME_COPY_UNIT, else "learned".
     const char *copy_unit;
+    // In which units memory for versions is taken and given back: "small" (pages of 4 KiB) or "large" (windows of 2 MiB); NULL:
+    // $STILLFRAME_MEMORY_UNIT, else "small".
+    const char *memory_unit;
     // 0.
-    uint64_t reserved[2];
+    uint64_t reserved[1];
 } stillframe_region_options;
 
 // What a region did since this producer made it.
@@ -836,24 +843,25 @@ typedef struct {
 // Gets a region; false ends the walk. It may call functions of this library, but must neither throw nor longjmp.
 typedef bool (*stillframe_region_visitor)(void *context, const stillframe_region_info *info);
 
-// A process, or as much as can be known of it, that holds versions. Texts live until the visitor returns.
+// A process, or as much as can be known of it, that holds versions; or another enclave, in which somebody does. Texts live until the
+// visitor returns.
 typedef struct {
-    // Process number; 0 of all that belong to other users.
+    // Process number; 0 of all that belong to other users, and of an enclave.
     int32_t pid;
     // 1 if it is known which versions it holds, else 0.
     uint32_t has_version;
     // The oldest version it holds.
     uint64_t version;
-    // For how long it has been holding one, in milliseconds.
+    // For how long it has been holding one, in milliseconds; 0 of an enclave, which does not say that.
     uint64_t age_ms;
-    // Name of its program; "" if it belongs to another user.
+    // Name of its program; "" if it belongs to another user or is an enclave.
     const char *command;
     // Its state as the kernel's letter: 'T' is stopped, '?' unknown.
     char state;
     // How many versions it holds.
     uint64_t versions;
-    // 0.
-    uint64_t reserved;
+    // Name of the enclave, if it is one, else NULL.
+    const char *enclave;
 } stillframe_holder;
 
 // Gets a holder; false ends the walk. As stillframe_region_visitor.
@@ -1474,8 +1482,8 @@ stillframe_status stillframe_mark_dirty(stillframe_region *region,
 // version: above that of the last publish. published: what was done; may be NULL.
 //
 // Errors, after which nothing was published, what was written is part of the next publish, and attributes that were set
-// are kept for it: NOT_INCREASING; LIMIT if no reader would accept so much; NO_MEMORY_THERE if a tracked array was freed;
-// BOUND, NO_SPACE, NO_SLOT or ARENA_FULL if there is no room by the region's rule; FORKED; BUSY.
+// are kept for it: NOT_INCREASING; BAD_OPTION of UINT64_MAX; LIMIT if no reader would accept so much; NO_MEMORY_THERE if a
+// tracked array was freed; BOUND, NO_SPACE, NO_SLOT or ARENA_FULL if there is no room by the region's rule; FORKED; BUSY.
 stillframe_status stillframe_publish(stillframe_region *region,
                                      uint64_t version,
                                      stillframe_published *published);
@@ -1561,7 +1569,7 @@ stillframe_status stillframe_loan_discard(stillframe_loan *loan);
 // options: NULL for all defaults. observer: the handle; NULL on errors.
 //
 // Errors: NO_REGION, or with a wait TIMEOUT; IS_GROUP if the name is a group's; DENIED if it is another user's; BAD_OPTION;
-// CORRUPT.
+// CORRUPT; where the name begins with a broker's address, as in "unix:/run/sock#plate", NO_BROKER and BROKER.
 stillframe_status stillframe_open(const char *name,
                                   const stillframe_observer_options *options,
                                   stillframe_observer **observer);
@@ -1832,7 +1840,7 @@ stillframe_status stillframe_remove_region(const char *dir,
 stillframe_status stillframe_collect(const char *dir,
                                      uint32_t *removed);
 
-// Walks over those who hold versions of a region, each process once, longest first. dir: NULL for the default.
+// Walks over those who hold versions of a region, each process once, longest first, and then other enclaves. dir: NULL for the default.
 //
 // Errors: NO_REGION; DENIED; CORRUPT; others of the environment.
 stillframe_status stillframe_holders(const char *dir,
@@ -2034,6 +2042,14 @@ stillframe_status stillframe_drepl_describe(stillframe_drepl_schema *schema,
 // Errors: BAD_HANDLE; FORKED.
 stillframe_status stillframe_drepl_bytes(stillframe_drepl_fragment *fragment, uint64_t *bytes);
 
+// Makes a buffer of a fragment begin, whose length is at least the fragment's: with zeros, and in holes with what the text says by
+// `fill`. Moves write elements alone, so that holes keep it.
+//
+// Errors: BAD_HANDLE; BAD_ARGUMENT if the buffer is shorter; FORKED.
+stillframe_status stillframe_drepl_clear(stillframe_drepl_fragment *fragment,
+                                         void *buffer,
+                                         uint64_t bytes);
+
 // Gives up a fragment; plans that were made with it stay. NULL is nothing to do.
 //
 // Errors: BAD_HANDLE; FORKED.
@@ -2051,6 +2067,20 @@ stillframe_status stillframe_drepl_make_plan(stillframe_drepl_fragment *wanted,
                                              uint64_t version_min,
                                              uint64_t version_max,
                                              stillframe_drepl_plan **plan);
+
+// Plans what a write to one buffer means for another that holds some of the same elements, to keep the two equal: those whose
+// bytes were written go into the other's buffer. Nothing is moved.
+//
+// written: the fragment that was written to. begin, end: the bytes of its buffer that were; 0 and UINT64_MAX: all. other:
+// what has to follow. plan: the handle, of a plan with one source, the buffer that was written; NULL on errors. Where the two
+// have none of these elements in common, it moves nothing.
+//
+// Errors: DREPL_DATASETS if they have other objects; DREPL_UNPLANNABLE, also if what was written holds an element twice.
+stillframe_status stillframe_drepl_make_update(stillframe_drepl_fragment *written,
+                                               uint64_t begin,
+                                               uint64_t end,
+                                               stillframe_drepl_fragment *other,
+                                               stillframe_drepl_plan **plan);
 
 // What a plan is about. text: room for text_bytes bytes, where as much as fits is put of which source gives which elements
 // and which are missing, one per line, ended by a zero; NULL if nobody wants it. info: may be NULL; it says how much room
@@ -2187,7 +2217,7 @@ stillframe_status stillframe_object_attach(stillframe_object *object,
                                            stillframe_fragment **fragment,
                                            void **data);
 
-// Attaches a fragment to read. What lies beyond the rim of the object is zero in a view that says clipped.
+// Attaches a fragment to read. What lies beyond the rim of the object is zero in a view that says clipped, or what it says by fill.
 //
 // text: which elements it has and how they lie, as for stillframe_object_attach. options: NULL for all defaults: the fragment shows
 // the initial version, which is zeros, until stillframe_fragment_reattach fills it. fragment: the handle, to be ended by

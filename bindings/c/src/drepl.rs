@@ -13,7 +13,7 @@ use crate::kind::Kind;
 use crate::status::*;
 use crate::truth::stillframe_truth;
 use ::drepl::executor::Executor;
-use ::drepl::{Bindings, Fragment, Plan, Program, Schema, Source, Wanted};
+use ::drepl::{Bindings, Fragment, Participant, Plan, Program, Schema, Source, Updates, Wanted, Written};
 use std::cell::Cell;
 use std::ffi::{c_char, c_void};
 use std::mem::MaybeUninit;
@@ -199,6 +199,28 @@ pub extern "C" fn stillframe_drepl_bytes(
     })
 }
 
+/// Makes a buffer of a fragment begin, whose length is at least the fragment's: with zeros, and in holes with what the text says by
+/// `fill`. Moves write elements alone, so that holes keep it.
+///
+/// Errors: BAD_HANDLE; BAD_ARGUMENT if the buffer is shorter; FORKED.
+#[unsafe(no_mangle)]
+pub extern "C" fn stillframe_drepl_clear(
+    fragment: *mut stillframe_drepl_fragment,
+    buffer: *mut c_void,
+    bytes: u64,
+) -> stillframe_status {
+    run("stillframe_drepl_clear", |call| {
+        let fragment = get::<Fragment>(fragment)?;
+        if bytes < fragment.size_bytes() {
+            let why = format!("the buffer has {bytes} bytes, and the fragment {}", fragment.size_bytes());
+            return Err(Failure::argument("bytes", why));
+        }
+        // A fragment has less than 2^63 bytes.
+        fragment.clear(call.bytes_mut("buffer", buffer.cast(), fragment.size_bytes() as usize)?);
+        Ok(())
+    })
+}
+
 /// Gives up a fragment; plans that were made with it stay. NULL is nothing to do.
 ///
 /// Errors: BAD_HANDLE; FORKED.
@@ -262,6 +284,38 @@ pub extern "C" fn stillframe_drepl_make_plan(
         let sources: Vec<Source> = sources.collect::<Result<_, Failure>>()?;
         let plan = ::drepl::plan(&Wanted { fragment: &wanted, versions: version_min..=version_max }, &sources)?;
         out.put(handle::insert(Arc::new(Planned { plan, sources: sources.len() })));
+        Ok(())
+    })
+}
+
+/// Plans what a write to one buffer means for another that holds some of the same elements, to keep the two equal: those whose
+/// bytes were written go into the other's buffer. Nothing is moved.
+///
+/// written: the fragment that was written to. begin, end: the bytes of its buffer that were; 0 and UINT64_MAX: all. other:
+/// what has to follow. plan: the handle, of a plan with one source, the buffer that was written; NULL on errors. Where the two
+/// have none of these elements in common, it moves nothing.
+///
+/// Errors: DREPL_DATASETS if they have other objects; DREPL_UNPLANNABLE, also if what was written holds an element twice.
+#[unsafe(no_mangle)]
+pub extern "C" fn stillframe_drepl_make_update(
+    written: *mut stillframe_drepl_fragment,
+    begin: u64,
+    end: u64,
+    other: *mut stillframe_drepl_fragment,
+    plan: *mut *mut stillframe_drepl_plan,
+) -> stillframe_status {
+    run("stillframe_drepl_make_update", |call| {
+        let out = call.out_pointer("plan", plan)?;
+        if begin > end {
+            return Err(Failure::argument("end", format!("{end} is less than begin, {begin}")));
+        }
+        let participant = |fragment, readonly| -> Result<Participant, Failure> {
+            Ok(Participant { fragment: get::<Fragment>(fragment)?, materialised: true, readonly })
+        };
+        let updates = Updates::new(vec![participant(written, false)?, participant(other, true)?])?;
+        let update = updates.write(0, &Written::Bytes(begin..end))?.pop();
+        let plan = update.map_or_else(Plan::default, |update| update.plan);
+        out.put(handle::insert(Arc::new(Planned { plan, sources: 1 })));
         Ok(())
     })
 }

@@ -55,6 +55,15 @@ impl From<drepl::Diagnostics> for Failure {
     }
 }
 
+impl From<drepl::update::UpdateError> for Failure {
+    fn from(error: drepl::update::UpdateError) -> Failure {
+        match error {
+            drepl::update::UpdateError::Plan(error) => error.into(),
+            error => Failure::Drepl { status: STILLFRAME_DREPL_UNPLANNABLE, text: error.to_string().into() },
+        }
+    }
+}
+
 impl From<drepl::PlanError> for Failure {
     fn from(error: drepl::PlanError) -> Failure {
         let status = match error {

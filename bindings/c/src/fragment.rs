@@ -248,7 +248,7 @@ fn with_options(
     Ok(if given.flags & STILLFRAME_ATTACH_ZEROS as u32 != 0 { write.zeros() } else { write })
 }
 
-/// Attaches a fragment to read. What lies beyond the rim of the object is zero in a view that says clipped.
+/// Attaches a fragment to read. What lies beyond the rim of the object is zero in a view that says clipped, or what it says by fill.
 ///
 /// text: which elements it has and how they lie, as for stillframe_object_attach. options: NULL for all defaults: the fragment shows
 /// the initial version, which is zeros, until stillframe_fragment_reattach fills it. fragment: the handle, to be ended by

@@ -160,25 +160,26 @@ pub extern "C" fn stillframe_collect(dir: *const c_char, removed: *mut u32) -> s
     })
 }
 
-/// A process, or as much as can be known of it, that holds versions. Texts live until the visitor returns.
+/// A process, or as much as can be known of it, that holds versions; or another enclave, in which somebody does. Texts live until the
+/// visitor returns.
 #[repr(C)]
 pub struct stillframe_holder {
-    /// Process number; 0 of all that belong to other users.
+    /// Process number; 0 of all that belong to other users, and of an enclave.
     pub pid: i32,
     /// 1 if it is known which versions it holds, else 0.
     pub has_version: u32,
     /// The oldest version it holds.
     pub version: u64,
-    /// For how long it has been holding one, in milliseconds.
+    /// For how long it has been holding one, in milliseconds; 0 of an enclave, which does not say that.
     pub age_ms: u64,
-    /// Name of its program; "" if it belongs to another user.
+    /// Name of its program; "" if it belongs to another user or is an enclave.
     pub command: *const c_char,
     /// Its state as the kernel's letter: 'T' is stopped, '?' unknown.
     pub state: c_char,
     /// How many versions it holds.
     pub versions: u64,
-    /// 0.
-    pub reserved: u64,
+    /// Name of the enclave, if it is one, else NULL.
+    pub enclave: *const c_char,
 }
 
 /// Gets a holder; false ends the walk. As stillframe_region_visitor.
@@ -188,7 +189,7 @@ pub type stillframe_holder_visitor =
 /// Gets a line of text; false ends the walk. The text lives until the visitor returns. As stillframe_region_visitor.
 pub type stillframe_line_visitor = Option<extern "C" fn(context: *mut c_void, line: *const c_char) -> stillframe_truth>;
 
-/// Walks over those who hold versions of a region, each process once, longest first. dir: NULL for the default.
+/// Walks over those who hold versions of a region, each process once, longest first, and then other enclaves. dir: NULL for the default.
 ///
 /// Errors: NO_REGION; DENIED; CORRUPT; others of the environment.
 #[unsafe(no_mangle)]
@@ -202,15 +203,16 @@ pub extern "C" fn stillframe_holders(
         let see = visitor.ok_or_else(|| Failure::argument("visitor", "it is NULL"))?;
         for holder in inspect::holders(&directory(call, dir)?, call.text("name", name)?)? {
             let command = c_text(holder.command.as_deref().unwrap_or_default());
+            let enclave = holder.enclave.as_deref().map(c_text);
             let holder = stillframe_holder {
                 pid: holder.pid.unwrap_or(0),
                 has_version: u32::from(holder.version.is_some()),
                 version: holder.version.unwrap_or(0),
-                age_ms: holder.age_ms,
+                age_ms: holder.age_ms.unwrap_or(0),
                 command: command.as_ptr(),
                 state: u8::try_from(holder.state).unwrap_or(b'?') as c_char,
                 versions: holder.versions as u64,
-                reserved: 0,
+                enclave: enclave.as_ref().map_or(std::ptr::null(), |enclave| enclave.as_ptr()),
             };
             if !see(context, &holder).holds() {
                 break;

@@ -154,7 +154,7 @@ pub fn timeout_of(timeout_ms: i64) -> Option<Duration> {
 /// options: NULL for all defaults. observer: the handle; NULL on errors.
 ///
 /// Errors: NO_REGION, or with a wait TIMEOUT; IS_GROUP if the name is a group's; DENIED if it is another user's; BAD_OPTION;
-/// CORRUPT.
+/// CORRUPT; where the name begins with a broker's address, as in "unix:/run/sock#plate", NO_BROKER and BROKER.
 #[unsafe(no_mangle)]
 pub extern "C" fn stillframe_open(
     name: *const c_char,

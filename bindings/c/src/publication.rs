@@ -173,8 +173,8 @@ fn publish(
 /// version: above that of the last publish. published: what was done; may be NULL.
 ///
 /// Errors, after which nothing was published, what was written is part of the next publish, and attributes that were set
-/// are kept for it: NOT_INCREASING; LIMIT if no reader would accept so much; NO_MEMORY_THERE if a tracked array was freed;
-/// BOUND, NO_SPACE, NO_SLOT or ARENA_FULL if there is no room by the region's rule; FORKED; BUSY.
+/// are kept for it: NOT_INCREASING; BAD_OPTION of UINT64_MAX; LIMIT if no reader would accept so much; NO_MEMORY_THERE if a
+/// tracked array was freed; BOUND, NO_SPACE, NO_SLOT or ARENA_FULL if there is no room by the region's rule; FORKED; BUSY.
 #[unsafe(no_mangle)]
 pub extern "C" fn stillframe_publish(
     region: *mut stillframe_region,

@@ -93,8 +93,11 @@ pub struct stillframe_region_options {
     /// In which units tracked arrays that lie in reserved large pages are copied: "small", "large" or "learned"; NULL:
     /// $STILLFRAME_COPY_UNIT, else "learned".
     pub copy_unit: *const c_char,
+    /// In which units memory for versions is taken and given back: "small" (pages of 4 KiB) or "large" (windows of 2 MiB); NULL:
+    /// $STILLFRAME_MEMORY_UNIT, else "small".
+    pub memory_unit: *const c_char,
     /// 0.
-    pub reserved: [u64; 2],
+    pub reserved: [u64; 1],
 }
 
 /// What a region did since this producer made it.
@@ -138,7 +141,7 @@ fn options(call: &Call, given: *const stillframe_region_options) -> Result<Regio
 
 pub fn options_of(call: &Call, given: &stillframe_region_options) -> Result<RegionOptions, Failure> {
     let mut options = Region::options();
-    if given.reserved != [0; 2] {
+    if given.reserved != [0; 1] {
         return Err(Failure::argument("options.reserved", "it is not 0: set the whole structure to 0 first"));
     }
     let flags = [STILLFRAME_NO_LARGE_PAGES, STILLFRAME_NO_DEMOTION, STILLFRAME_FRESH, STILLFRAME_ROLLBACK];
@@ -172,6 +175,9 @@ pub fn options_of(call: &Call, given: &stillframe_region_options) -> Result<Regi
     }
     if let Some(unit) = call.text_or_null("options.copy_unit", given.copy_unit)? {
         options = options.copy_unit(unit.parse()?);
+    }
+    if let Some(unit) = call.text_or_null("options.memory_unit", given.memory_unit)? {
+        options = options.memory_unit(unit.parse()?);
     }
     if let Some(trust) = call.text_or_null("options.trust", given.trust)? {
         options = options.trust(trust.parse::<Trust>().map_err(engine::Error::from)?);

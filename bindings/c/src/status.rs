@@ -113,6 +113,10 @@ pub enum stillframe_status_code {
     STILLFRAME_MIXED_RUNS = 124,
     /// The process that copied for a guarded publish was killed.
     STILLFRAME_CHILD_GONE = 125,
+    /// Nobody hands out regions at the socket that was named.
+    STILLFRAME_NO_BROKER = 126,
+    /// A broker does not hand out what was asked for.
+    STILLFRAME_BROKER = 127,
     /// A shared file is damaged.
     STILLFRAME_CORRUPT = 200,
     /// A defect of Stillframe, caught before it could do more harm. Please report its text.
@@ -259,6 +263,8 @@ names! {
     c"ARENA_BUSY" => STILLFRAME_ARENA_BUSY,
     c"MIXED_RUNS" => STILLFRAME_MIXED_RUNS,
     c"CHILD_GONE" => STILLFRAME_CHILD_GONE,
+    c"NO_BROKER" => STILLFRAME_NO_BROKER,
+    c"BROKER" => STILLFRAME_BROKER,
     c"CORRUPT" => STILLFRAME_CORRUPT,
     c"INTERNAL" => STILLFRAME_INTERNAL,
     c"OTHER_REGION" => STILLFRAME_OTHER_REGION,

@@ -213,6 +213,7 @@ TEST(regions_are_listed_removed_and_collected) {
     CHECK(sf::holders("living", dir).empty());
     const auto held = observer.newest();
     const auto holders = sf::holders("living", dir);
-    CHECK(holders.size() == 1 && holders[0].pid == getpid() && holders[0].version == 4u && !holders[0].command.empty());
+    CHECK(holders.size() == 1 && holders[0].pid == getpid() && holders[0].version == 4u && !holders[0].command.empty() &&
+          holders[0].enclave.empty());
     CHECK(!sf::library_version().empty());
 }

@@ -9,7 +9,9 @@ use drepl::executor::{ExecuteError, Executor};
 use drepl::picture::Picture;
 use drepl::transfer::{self, Transfer};
 use drepl::types::{ByteOrder, Layout, Primitive, Type};
-use drepl::{Bindings, Diagnostics, Fragment, IndexBox, Program, Schema, Source, Wanted};
+use drepl::{
+    Bindings, Diagnostics, Fragment, IndexBox, Participant, Program, Schema, Source, Updates, Wanted, Written,
+};
 use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::{PyByteArray, PyBytes, PyDict};
@@ -103,6 +105,15 @@ impl DreplSchema {
             .collect()
     }
 
+    #[staticmethod]
+    fn decode(py: Python<'_>, bytes: &[u8]) -> PyResult<Self> {
+        py.detach(|| Schema::decode(bytes)).map(Self).map_err(|error| refuse(py, error))
+    }
+
+    fn encode<'py>(&self, py: Python<'py>) -> Bound<'py, PyBytes> {
+        PyBytes::new(py, &py.detach(|| self.0.encode()))
+    }
+
     fn fragment(&self, py: Python<'_>, text: &str, bindings: HashMap<String, i64>) -> PyResult<DreplFragment> {
         let bindings: Bindings = bindings.into_iter().collect();
         let fragment = py.detach(|| self.0.fragment(text, &bindings));
@@ -124,9 +135,36 @@ fn source((fragment, version, cost, readable): &SourceRow) -> Source {
 
 #[pymethods]
 impl DreplFragment {
+    #[staticmethod]
+    fn decode(py: Python<'_>, bytes: &[u8]) -> PyResult<Self> {
+        py.detach(|| Fragment::decode(bytes)).map(Self).map_err(|error| refuse(py, error))
+    }
+
+    fn encode<'py>(&self, py: Python<'py>) -> Bound<'py, PyBytes> {
+        PyBytes::new(py, &py.detach(|| self.0.encode()))
+    }
+
+    /// The same elements in an array of other strides.
+    fn with_strides(&self, py: Python<'_>, strides_bytes: Vec<i64>) -> PyResult<Self> {
+        let made = py.detach(|| self.0.with_strides(&strides_bytes));
+        made.map(|made| Self(Arc::new(made))).map_err(|error| refuse(py, error))
+    }
+
     #[getter]
     fn size_bytes(&self) -> u64 {
         self.0.size_bytes()
+    }
+
+    /// Whether it has holes, and its text says what they have.
+    #[getter]
+    fn fills(&self) -> bool {
+        self.0.fills()
+    }
+
+    /// Makes memory of the fragment begin.
+    fn clear(&self, buffer: &Bound<'_, PyAny>) -> PyResult<()> {
+        hold(buffer, Role::Destination)?.write(|bytes| self.0.clear(bytes));
+        Ok(())
     }
 
     /// Name, type and offset of each variable.
@@ -161,7 +199,7 @@ fn type_to_python<'py>(py: Python<'py>, layout: &Layout, kind: &Type) -> PyResul
         Type::Record(record) => {
             let offsets = layout.field_offsets_bytes(record).ok_or_else(large)?;
             let fields = record
-                .fields
+                .fields()
                 .iter()
                 .zip(offsets)
                 .map(|(field, offset)| Ok((&*field.name, type_to_python(py, layout, &field.kind)?, offset)))
@@ -232,6 +270,31 @@ impl DreplIndex {
         let wanted = Wanted { fragment: &fragment.get().0, versions: versions.0..=versions.1 };
         let plan = py.detach(|| self.0.read().unwrap_or_else(PoisonError::into_inner).plan(&wanted));
         plan.map(DreplPlan).map_err(|error| refuse(py, error))
+    }
+}
+
+/// Fragments that are kept equal where they hold the same elements.
+#[pyclass(frozen, module = "stillframe._native")]
+pub struct DreplUpdates(Updates);
+
+#[pymethods]
+impl DreplUpdates {
+    /// Of each: the fragment, whether it is stored, and whether it is only read.
+    #[new]
+    fn new(py: Python<'_>, participants: Vec<(Py<DreplFragment>, bool, bool)>) -> PyResult<Self> {
+        let participants = participants.iter().map(|(fragment, materialised, readonly)| Participant {
+            fragment: fragment.get().0.clone(),
+            materialised: *materialised,
+            readonly: *readonly,
+        });
+        let participants: Vec<Participant> = participants.collect();
+        py.detach(|| Updates::new(participants)).map(Self).map_err(|error| refuse(py, error))
+    }
+
+    fn write(&self, py: Python<'_>, writer: usize, bytes: Option<(u64, u64)>) -> PyResult<Vec<(usize, DreplPlan)>> {
+        let written = bytes.map_or(Written::All, |(begin, end)| Written::Bytes(begin..end));
+        let updates = py.detach(|| self.0.write(writer, &written)).map_err(|error| refuse(py, error))?;
+        Ok(updates.into_iter().map(|update| (update.destination, DreplPlan(update.plan))).collect())
     }
 }
 

@@ -50,8 +50,12 @@ impl Group {
         let trust = convert::trust(py, trust)?;
         let arena = arena.map(|arena| arena.open_arena(py)).transpose()?;
         let deadline = wait::deadline(convert::seconds(py, "wait", wait)?);
-        let not_yet =
-            |error: &Error| matches!(error, Error::NoRegion { .. } | Error::Timeout { .. } | Error::SlowRank { .. });
+        let not_yet = |error: &Error| {
+            matches!(
+                error,
+                Error::NoRegion { .. } | Error::NoBroker { .. } | Error::Timeout { .. } | Error::SlowRank { .. }
+            )
+        };
         let group = wait::in_slices(py, deadline, not_yet, |slice| {
             let options = stillframe::Group::options().wait(slice);
             let options = match &dir {

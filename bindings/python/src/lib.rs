@@ -30,7 +30,9 @@ mod _native {
     #[pymodule_export]
     use super::checkpointer::{Checkpointer, is_safe, newest_safe};
     #[pymodule_export]
-    use super::drepl::{DreplFragment, DreplIndex, DreplPlan, DreplSchema, DreplShare, drepl_load, drepl_parse};
+    use super::drepl::{
+        DreplFragment, DreplIndex, DreplPlan, DreplSchema, DreplShare, DreplUpdates, drepl_load, drepl_parse,
+    };
     #[pymodule_export]
     use super::fragment::{ReadFragment, WriteFragment};
     #[pymodule_export]

@@ -51,8 +51,12 @@ impl Observer {
         let trust = convert::trust(py, trust)?;
         let arena = arena.map(|arena| arena.open_arena(py)).transpose()?;
         let deadline = wait::deadline(convert::seconds(py, "wait", wait)?);
-        let not_yet =
-            |error: &Error| matches!(error, Error::NoRegion { .. } | Error::NoVersion { .. } | Error::Timeout { .. });
+        let not_yet = |error: &Error| {
+            matches!(
+                error,
+                Error::NoRegion { .. } | Error::NoBroker { .. } | Error::NoVersion { .. } | Error::Timeout { .. }
+            )
+        };
         let observer = wait::in_slices(py, deadline, not_yet, |slice| {
             let options = stillframe::Observer::options().wait(slice);
             let options = match &dir {

@@ -250,7 +250,7 @@ pub(crate) type Published = (u64, bool, u64, u64, u64, f64);
 #[pymethods]
 impl Region {
     #[new]
-    #[pyo3(signature = (name, *, keep, bound, rule, timeout, threads, tracker, dir, mode, large_pages, demote, copy_unit, rank, ranks, drift, rollback, fresh, trust, arena, recovery))]
+    #[pyo3(signature = (name, *, keep, bound, rule, timeout, threads, tracker, dir, mode, large_pages, demote, copy_unit, memory_unit, rank, ranks, drift, rollback, fresh, trust, arena, recovery))]
     #[allow(clippy::too_many_arguments)]
     fn new(
         py: Python<'_>,
@@ -266,6 +266,7 @@ impl Region {
         large_pages: bool,
         demote: bool,
         copy_unit: Option<&str>,
+        memory_unit: Option<&str>,
         rank: Option<u32>,
         ranks: Option<u32>,
         drift: Option<usize>,
@@ -299,6 +300,9 @@ impl Region {
         }
         if let Some(unit) = copy_unit {
             options = options.copy_unit(unit.parse().map_err(|error| errors::raise(py, error))?);
+        }
+        if let Some(unit) = memory_unit {
+            options = options.memory_unit(unit.parse().map_err(|error| errors::raise(py, error))?);
         }
         if dir.is_some() && arena.is_some() {
             return Err(errors::misuse(py, "dir has no meaning beside arena: leave it out"));

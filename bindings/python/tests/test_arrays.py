@@ -291,6 +291,10 @@ def test_the_same_declaration_gives_the_same_memory() -> None:
         assert u.tolist() == [4, 3, 3, 3]
         with pytest.raises(sf.MisuseError, match="declared otherwise"):
             region.array("u", (5,), "i4")
+        with pytest.raises(sf.MisuseError, match="order 'C', not 'F'; declare"):
+            region.array("u", (4,), "i4", order="F")
+        with pytest.raises(sf.MisuseError, match="units '', not 'K'"):
+            region.array("u", (4,), "i4", units="K")
 
 
 def test_variables_say_which_part_of_a_global_array_they_are() -> None:

@@ -169,6 +169,9 @@ def test_arrays_of_columns_within_records_have_no_dtype_but_fields() -> None:
         _ = schema["c"].variables["x"].dtype
     with pytest.raises(drepl.DreplError, match="column-major"):
         schema["c"].allocate()
+    room = schema["c"].allocate(fields=True)
+    drepl.convert(schema["r"], np.arange(24, dtype="i4"), schema["c"], room)
+    assert (room["x.m"] == np.arange(24).reshape(2, 3, 4)).all()
     values = np.arange(24, dtype="i4")
     buffer = bytearray(96)
     drepl.convert(schema["r"], values, schema["c"], buffer)
@@ -233,6 +236,46 @@ def test_another_byte_order_with_padding_that_is_left_alone(cells: drepl.Schema,
     expected = bytearray(b"\xab" * len(file))
     np.ndarray((24, 24), dtype, expected)[...] = mesh
     assert file == expected
+
+
+NUMBERS = [0.0, -0.0, 1.0, 1 / 3, -65504.0, 65519.99, 65520.0, 1e-8, 6.1e-5, 2.0**-149, 1e-310, 3.5e38, -1e300, np.inf, np.nan]
+
+
+@pytest.mark.parametrize("order", ["littleendian", "bigendian"])
+@pytest.mark.parametrize("new", ["float16", "float32", "float64"])
+@pytest.mark.parametrize("old", ["float16", "float32", "float64"])
+def test_numbers_of_another_type_are_those_that_numpy_makes(old: str, new: str, order: str) -> None:
+    text = f"var v [n]{old}; view own {{ var v = v }} view other {order} {{ var v [i]{new} = v[n-1-i] }}"
+    with np.errstate(over="ignore"):
+        values = np.array(NUMBERS + list(np.random.default_rng(1).normal(size=1000)), "f8").astype(old)
+        schema = drepl.parse(text, n=len(values))
+        other = schema["other"].allocate()
+        drepl.convert(schema["own"], values, schema["other"], other)
+        assert other["v"].dtype == np.dtype(new).newbyteorder("<" if order == "littleendian" else ">")
+        np.testing.assert_array_equal(other["v"], values[::-1].astype(new))
+        back = schema["own"].allocate()
+        drepl.convert(schema["other"], other, schema["own"], back)
+        np.testing.assert_array_equal(back["v"], values.astype(new).astype(old))
+
+
+def test_complex_numbers_and_fields_of_records_are_converted() -> None:
+    schema = drepl.parse("""
+        type Cell struct { z complex128; id int32; e float64 }
+        type Short struct { e float32; id int32; z complex64 }
+        var mesh [5,7]Cell
+        view sim { var mesh = mesh }
+        view short aligned { var mesh [i,j]Short = mesh[i,j] }
+    """)
+    rng = np.random.default_rng(2)
+    mesh = schema["sim"].allocate()["mesh"]
+    mesh["z"], mesh["id"], mesh["e"] = rng.normal(size=(5, 7)) + 1j * rng.normal(size=(5, 7)), 3, rng.normal(size=(5, 7))
+    short = schema["short"].allocate()
+    drepl.convert(schema["sim"], mesh, schema["short"], short)
+    assert short["mesh"].dtype.names == ("e", "id", "z")
+    for field, dtype in {"e": "f4", "id": "i4", "z": "c8"}.items():
+        np.testing.assert_array_equal(short["mesh"][field], mesh[field].astype(dtype))
+    with pytest.raises(drepl.DreplError, match="floating-point numbers are converted into others"):
+        schema.fragment("{ var id [i,j]float64 = mesh[i,j].id }")
 
 
 def test_the_halo_of_a_block_comes_from_its_neighbours() -> None:
@@ -326,10 +369,61 @@ def test_buffers_are_of_many_kinds(cells: drepl.Schema, line: NDArray[Any]) -> N
     assert (part[100:676] == line[::-1]).all() and not part[:100].any() and not part[676:].any()
 
 
-def test_an_array_of_turned_axes_is_the_block_of_memory_it_is(cells: drepl.Schema, grid: NDArray[Any]) -> None:
+def test_an_array_of_turned_axes_has_the_elements_that_numpy_sees(cells: drepl.Schema, grid: NDArray[Any]) -> None:
     out = np.zeros((24, 24, 24), "f4")
     drepl.convert(cells["grid"], grid.transpose(1, 2, 0), cells["grid"], out.transpose(2, 0, 1))
-    assert (out == grid).all()
+    assert (out.transpose(2, 0, 1) == grid.transpose(1, 2, 0)).all()
+    # An array of another shape is the block of memory that it is.
+    flat = np.zeros((24, 576), "f4")
+    drepl.convert(cells["grid"], grid, cells["grid"], flat.T)
+    assert (flat.reshape(24, 24, 24) == grid).all()
+
+
+def any_part(random: np.random.Generator, room: NDArray[Any], shape: tuple[int, ...]) -> NDArray[Any]:
+    """Elements of a large array, with its axes in any order and direction, and gaps."""
+    order = random.permutation(len(shape))
+    cut = tuple(slice(1, 1 + shape[axis] * step, step) for axis, step in zip(order, random.integers(1, 4, len(shape))))
+    found = room[cut].transpose(np.argsort(order))
+    turned: NDArray[Any] = found[tuple(slice(None, None, int(step)) for step in random.choice([1, -1], len(shape)))]
+    return turned
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_arrays_of_any_strides_are_sources_and_destinations_as_in_numpy(seed: int) -> None:
+    random = np.random.default_rng([4, seed])
+    shape = tuple(int(extent) for extent in random.integers(2, 6, random.integers(1, 4)))
+    letters = "ijk"[: len(shape)]
+    schema = drepl.parse(f"var mesh [{','.join(map(str, shape))}]struct {{ rho float64; id int16 }}")
+    whole = schema.fragment("view bigendian columnmajor { var m = mesh }")
+    turned = schema.fragment(f"{{ var m [{','.join(reversed(letters))}] = mesh[{','.join(letters)}]{{id; rho}} }}")
+    index = drepl.Index([drepl.Source(turned), drepl.Source(whole, version=1)])
+    for convert in (
+        lambda source, out: drepl.convert(whole, source, turned, out),
+        lambda source, out: index.plan(turned).execute({1: source}, out),
+        lambda source, out: index.plan(turned).execute([None, source], out),
+    ):
+        rooms = [np.zeros((20,) * len(shape), fragment.variables["m"].dtype) for fragment in (whole, turned)]
+        for room in rooms:
+            for name in ("rho", "id"):
+                room[name] = random.integers(0, 1000, room.shape)
+        source, out = any_part(random, rooms[0], shape), any_part(random, rooms[1], shape[::-1])
+        expected = rooms[1].copy()
+        place = np.ndarray(out.shape, out.dtype, expected, out.ctypes.data - rooms[1].ctypes.data, out.strides)
+        for name in ("rho", "id"):
+            place[name] = source[name].T
+        convert(source, out)
+        assert (rooms[1] == expected).all()
+
+
+def test_an_array_of_another_dtype_is_no_variable(cells: drepl.Schema, line: NDArray[Any]) -> None:
+    for other in (line.astype("f4"), line.astype(">f8"), line.astype("i8")):
+        with pytest.raises(drepl.DreplError, match=r"source 0 is an array of .* and 'line' is of float64.*astype"):
+            drepl.convert(cells["line"], other, cells["reversed"], np.zeros(576))
+        with pytest.raises(drepl.DreplError, match="the destination is an array of"):
+            drepl.convert(cells["line"], line, cells["reversed"], other)
+    out = np.zeros(576)
+    drepl.convert(cells["line"], line.view("u1"), cells["reversed"], out.view("u1"))
+    assert (out == line[::-1]).all()
 
 
 def test_snapshots_are_sources_and_region_variables_destinations() -> None:
@@ -463,10 +557,139 @@ def test_plans_survive_being_sent(cells: drepl.Schema, mesh: NDArray[Any]) -> No
             drepl.Plan.from_bytes(damaged)
 
 
+def test_fragments_schemas_and_indices_survive_being_sent(cells: drepl.Schema, mesh: NDArray[Any]) -> None:
+    sent = pickle.loads(pickle.dumps(cells))
+    assert sent.views == cells.views and sent.objects == cells.objects and sent.replicas == cells.replicas
+    assert sent.fragment("{ var l [i:N] = line[i] }") == cells.fragment("{ var l [i:N] = line[i] }")
+    fragment = pickle.loads(pickle.dumps(cells["big"]))
+    assert fragment == cells["big"] and fragment.dtype == cells["big"].dtype
+    index = drepl.Index(drepl.Source(cells["sim"], version=version) for version in (1, 2, 3))
+    index.remove(0)
+    index.update(1, version=9, cost=4)
+    again = pickle.loads(pickle.dumps(index))
+    assert again.plan(cells["soa"]) == index.plan(cells["soa"]) and len(again) == 2
+    assert again.plan(cells["soa"]).pieces[0].version == 9
+    for damaged in (b"", cells.to_bytes()[:-3], cells["big"].to_bytes()):
+        with pytest.raises(drepl.DreplError):
+            drepl.Schema.from_bytes(damaged)
+
+
+def test_a_write_to_one_view_refreshes_the_others() -> None:
+    schema = drepl.parse("var line [8]int8; view all { var l = line }; view even readonly { var e [i] = line[2*i] }")
+    updates = drepl.Updates(
+        [drepl.Participant(schema["all"]), drepl.Participant(schema["even"], readonly=True)]
+        + [drepl.Participant(schema["all"], materialised=False)]
+    )
+    line, even = np.arange(8, dtype="i1"), np.zeros(4, "i1")
+    for update in updates.write(0, slice(4, 6)):
+        assert update.destination == 1
+        update.plan.execute({0: line}, even)
+    assert even.tolist() == [0, 0, 4, 0]
+    assert [update.destination for update in updates.write(2)] == [0, 1]
+    with pytest.raises(drepl.DreplError, match="participant 1 is readonly"):
+        updates.write(1)
+    with pytest.raises(drepl.DreplError, match="there is no participant 7"):
+        updates.write(7)
+    with pytest.raises(drepl.DreplError, match="no range of bytes"):
+        updates.write(0, slice(0, 8, 2))
+
+
+def test_arrays_are_described_by_the_text_they_lie_as() -> None:
+    record = np.dtype([("rho", ">f8"), ("flux", ">f4", (3,)), ("inner", [("flag", "?"), ("name", "S5")])])
+    assert drepl.type_of(record) == "struct { rho float64; flux [3]float32; inner struct { flag bool; name string5 } }"
+    inner = np.dtype({"names": ["id", "at"], "formats": ["i2", "f4"], "offsets": [1, 3], "itemsize": 8})
+    padded = np.dtype({"names": ["cells", "e"], "formats": [(inner, (2, 2)), "f8"], "offsets": [0, 35], "itemsize": 43})
+    given = {
+        "mesh": np.zeros((3, 4), record),
+        "time": np.float64(0.5),
+        "cells": np.zeros(7, np.dtype([("id", "i2"), ("u", "c16")], align=True)),
+        "turned": np.zeros((4, 5), "f2", order="F"),
+        "alone": np.zeros(3, {"names": ["x"], "formats": ["f8"], "offsets": [5], "itemsize": 17}),
+        "padded": np.zeros((2, 3), padded),
+    }
+    schema = drepl.parse(drepl.describe(given))
+    for name, array in given.items():
+        variable = schema[name].variables[name]
+        assert (variable.dtype, variable.shape) == (array.dtype, array.shape), name
+    assert "padded [,]{cells [,]{skip 1; id; at; skip 1}; skip 3; e}" in drepl.describe(given)
+    given["turned"][...] = np.arange(20).reshape(4, 5)
+    out = np.zeros((5, 4), "f2")
+    drepl.convert(schema["turned"], given["turned"], schema.fragment("{ var t [j,i] = turned[i,j] }"), out)
+    assert (out == given["turned"].T).all()
+    for wrong, why in (
+        ({"a b": np.zeros(3)}, "cannot be a name"),
+        ({"view": np.zeros(3)}, "cannot be a name"),
+        ({"a": np.zeros(3, "M8[s]")}, "has no type for"),
+        ({"a": np.zeros((3, 0))}, "no elements"),
+        ({"a": np.zeros(3, [("x", "<f8"), ("y", ">f8")])}, "both byte orders"),
+        ({"a": np.zeros(3, {"names": ["x", "y"], "formats": ["f8", "f4"], "offsets": [0, 4]})}, "within the one before"),
+        (np.zeros(3), "has no name"),
+    ):
+        with pytest.raises(drepl.DreplError, match=why):
+            drepl.describe(wrong)
+
+
+def test_fields_lie_where_they_do_whatever_the_order_of_their_names() -> None:
+    dtype = np.dtype({"names": ["a", "b"], "formats": ["<f8", "<i4"], "offsets": [8, 0], "itemsize": 24})
+    nested = np.dtype([("t", (("<f8", (2, 3)), (2, 1))), ("n", "<i4")])
+    for array in (np.zeros(5, dtype), np.zeros((2, 2), nested)):
+        first = array.dtype.names[0]
+        array[first] = np.arange(array[first].size).reshape(array[first].shape)
+        schema = drepl.parse(drepl.describe({"x": array}))
+        into = schema.fragment(f"{{ var y = x.{first} }}")
+        out = into.allocate()
+        drepl.convert(schema["x"], array, into, out)
+        assert (out["y"].ravel() == array[first].ravel()).all()
+        drepl.convert(schema["x"], array[::-1], into, out)
+        assert (out["y"].ravel() == array[::-1][first].ravel()).all()
+    with pytest.raises(drepl.DreplError, match="convert it with astype"):
+        drepl.convert(schema["x"], np.zeros((2, 2), [("t", "<f8", (2, 2, 1, 3)), ("n", "<i4")]), into, out)
+
+
+def test_holes_have_what_the_text_says() -> None:
+    schema = drepl.parse("var line [4]float64 view all { var l = line } view v clipped fill nan { var l [i:6] = line[i-1] }")
+    made = schema["v"].allocate()
+    begun = [np.nan, 0, 0, 0, 0, np.nan]
+    assert np.array_equal(made["l"], begun, equal_nan=True)
+    drepl.convert(schema["all"], np.arange(4.0), schema["v"], made)
+    assert np.array_equal(made["l"], [np.nan, 0, 1, 2, 3, np.nan], equal_nan=True)
+    buffer = np.ones(6)
+    schema["v"].clear(buffer)
+    assert np.array_equal(buffer, begun, equal_nan=True)
+    # As it may lie where it is moved to.
+    wide = np.ones((6, 2))
+    schema["v"].clear(wide[::-1, 0])
+    assert np.array_equal(wide[:, 0], begun, equal_nan=True) and (wide[:, 1] == 1).all()
+    with pytest.raises(drepl.DreplError, match="convert it with astype"):
+        schema["v"].clear(np.ones(6, "i8"))
+    plain = bytearray(b"\1" * 48)
+    schema["v"].clear(plain)
+    assert np.array_equal(np.frombuffer(plain), begun, equal_nan=True)
+    buffer[:] = 1
+    schema["all"].clear(buffer.view("u1"))
+    assert (buffer[:4] == 0).all() and (buffer[4:] == 1).all()
+    with pytest.raises(drepl.DreplError, match="the buffer has 8 bytes, and the fragment 48"):
+        schema["v"].clear(np.ones(1))
+
+
+def test_xarrays_are_described_by_their_names() -> None:
+    xarray = pytest.importorskip("xarray")
+    field = xarray.DataArray(np.arange(6.0).reshape(2, 3), dims=("y", "x"), name="u")
+    assert drepl.describe(field).startswith("var u [2,3]float64\n")
+    both = drepl.parse(drepl.describe(xarray.Dataset({"u": field, "p": field.astype("f4")})))
+    assert list(both.objects) == ["u", "p"]
+
+
+def test_errors_name_nothing_of_another_language() -> None:
+    with pytest.raises(drepl.DreplError) as refused:
+        drepl.parse('dataset "mesh.drepl"')
+    assert "parse_file" not in str(refused.value) and "file" in str(refused.value)
+
+
 def test_a_plan_of_more_bytes_than_there_can_be_is_refused_and_not_counted_wrong() -> None:
     # Three sources, of each one run of 2^63 - 1 bytes.
-    run = b"\x01\x00\x00" + b"\xff" * 8 + b"\x7f" + b"\x01\x00"
-    plan = drepl.Plan.from_bytes(b"\x11\x00\x00\x03" + b"".join(bytes([source]) + run for source in range(3)) + b"\x00")
+    run = b"\x01\x00\x00" + b"\xff" * 8 + b"\x7f" + b"\x01\x00\x00"
+    plan = drepl.Plan.from_bytes(b"\x12\x00\x00\x03" + b"".join(bytes([source]) + run for source in range(3)) + b"\x00")
     assert plan.moved_bytes == 2**64 - 1
     out = bytearray(8)
     with pytest.raises(drepl.DreplError, match="source 0 has 8 bytes"):
@@ -576,10 +799,10 @@ def test_bindings_that_are_no_numbers_are_refused(value: Any) -> None:
 
 def test_arrays_with_gaps_are_refused(cells: drepl.Schema, line: NDArray[Any]) -> None:
     wide = np.zeros((576, 2))
-    for gaps in (wide[:, 0], line[::-1], np.broadcast_to(line[:1], 576), memoryview(wide)[::2]):
-        with pytest.raises(drepl.DreplError, match="source 0 is no single block"):
+    for gaps in (wide[:100, 0], np.broadcast_to(line[:1], 576), memoryview(wide)[::2]):
+        with pytest.raises(drepl.DreplError, match=r"source 0 is no single block|overlap"):
             drepl.convert(cells["line"], gaps, cells["reversed"], np.zeros(576))
-        with pytest.raises(drepl.DreplError, match=r"block|written"):
+        with pytest.raises(drepl.DreplError, match=r"block|written|overlap"):
             drepl.convert(cells["line"], line.copy(), cells["reversed"], gaps)
 
 

@@ -8,8 +8,9 @@ import signal
 import stat
 import threading
 import time
+from functools import partial
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 import pytest
@@ -178,8 +179,8 @@ def test_errors_have_names() -> None:
             region.publish(4, attrs={"t": 1 << 70})
         with pytest.raises(sf.MisuseError, match="timeout"):
             observer.next(timeout=-1.0)
-        with pytest.raises(OverflowError):
-            region.publish(-1)
+        with pytest.raises(sf.MisuseError, match="greatest number"):
+            region.publish((1 << 64) - 1)
         observer.close()
         with pytest.raises(sf.MisuseError, match="closed"):
             observer.newest()
@@ -190,6 +191,55 @@ def test_errors_have_names() -> None:
     with pytest.raises(sf.Error):
         sf.create("bad name!")
     assert issubclass(sf.Timeout, TimeoutError) and issubclass(sf.MisuseError, ValueError)
+
+
+@pytest.mark.parametrize("number", [-1, 1 << 64, 1 << 70])
+def test_numbers_that_are_none_of_theirs_are_refused_by_name(number: int, tmp_path: Path) -> None:
+    n: Any = number
+    with sf.create("r") as region:
+        region.array("u", 8)
+        region.publish(1)
+        observer, dir = sf.open("r"), tmp_path / "checkpoints"
+        snapshot, shared = observer.newest(), sf.create_object("o", "var g [4]int32")
+        arena = {"bytes": 1 << 26}
+        for what, call in [
+            *((key, partial(sf.create, "x", **{key: n})) for key in ("keep", "bound", "threads", "rollback", "mode")),
+            *((key, partial(sf.create, "x", **{"rank": 0, "ranks": 1, key: n})) for key in ("rank", "ranks", "drift")),
+            *((key, partial(sf.recover, "x", checkpoints=dir, **{key: n})) for key in ("keep", "bound", "version")),
+            ("version", partial(region.publish, n)),
+            ("version", partial(region.publish_start, n)),
+            ("shape", partial(region.array, "w", n)),
+            ("shape", partial(region.array, "w", (2, n))),
+            ("shape", partial(region.array, "w", (2,), part=((n,), (9,)))),
+            ("shape", partial(region.resize, "u", n)),
+            ("start", partial(region.mark_dirty, "u", n)),
+            ("stop", partial(region.mark_dirty, "u", 0, n)),
+            ("version", partial(observer.version, n)),
+            ("after", partial(observer.next, n, 0)),
+            ("after", partial(observer.newest_after, n, 0)),
+            ("after", lambda: next(observer.iterate(0, after=n))),
+            ("every", lambda: next(observer.iterate(0, every=n))),
+            ("elements", partial(snapshot.read, "u", n)),
+            ("populate", partial(sf.open, "r", populate=n)),
+            ("bytes_per_s", partial(sf.open, "r", polite=sf.Polite(bytes_per_s=n))),
+            ("processor", partial(sf.open, "r", polite=sf.Polite(processors=[n]))),
+            *((key, partial(sf.checkpoint, "r", dir, **{key: n})) for key in ("every", "keep", "keep_every", "held")),
+            *((key, partial(sf.checkpoint, "r", dir, **{key: n})) for key in ("held_bytes", "chunk_bytes", "threads")),
+            ("nice", partial(sf.checkpoint, "r", dir, nice=n)),
+            ("version", partial(sf.is_safe, dir, n)),
+            ("version", partial(sf.wait_safe, dir, n, 0)),
+            ("version", partial(sf.wait_safe_from, dir, n, 0)),
+            *((key, partial(sf.Arena.create, "a", **(arena | {key: n}))) for key in ("bytes", "regions", "mode")),
+            ("descriptor", partial(sf.Arena.from_descriptor, n, "vm", bytes=1 << 26)),
+            ("version", partial(shared.at, n)),
+            ("threads", partial(shared.read, "{ var x = g }", threads=n)),
+        ]:
+            with pytest.raises(sf.MisuseError, match=what):
+                call()
+        with sf.checkpoint("r", dir) as saving:
+            for wait in (saving.wait_safe, saving.wait_safe_from):
+                with pytest.raises(sf.MisuseError, match="version"):
+                    wait(n, 0)
 
 
 def test_whoever_calls_a_class_is_told_what_makes_its_objects() -> None:
@@ -595,3 +645,13 @@ def test_a_region_has_the_mode_asked_for(regions: Path) -> None:
             sf.create("d", mode=0o077)
     finally:
         os.umask(before)
+
+
+def test_memory_for_versions_is_taken_in_the_unit_that_is_asked_for() -> None:
+    with pytest.raises(sf.MisuseError, match="small, large"):
+        sf.create("r", memory_unit="2M")  # type: ignore[arg-type]
+    with sf.create("r", memory_unit="large") as region:
+        u = region.array("u", (2 << 20) + 1, dtype="u1")
+        u[:] = 1
+        region.publish(1)
+        assert region.stats()["plane_bytes"] == 4 << 20

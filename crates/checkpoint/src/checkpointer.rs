@@ -220,12 +220,12 @@ impl Drop for Checkpointer {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use super::*;
     use crate::{Saved, State};
     use stillframe::{AnySnapshot, Observer, Region};
 
-    fn shared(options: CheckpointerOptions, to: &Path) -> Shared {
+    pub(super) fn shared(options: CheckpointerOptions, to: &Path) -> Shared {
         let saver = Saver::open(to, options.save.clone()).unwrap();
         Shared {
             name: "r".into(),

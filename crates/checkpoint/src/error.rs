@@ -259,7 +259,11 @@ fn list(versions: &[u64]) -> String {
 }
 
 fn damaged(skipped: &[String]) -> String {
-    if skipped.is_empty() { String::new() } else { format!("; damaged are {}", skipped.join("; ")) }
+    if skipped.is_empty() {
+        String::new()
+    } else {
+        format!("; damaged are {}; 'still verify' names all that is", skipped.join("; "))
+    }
 }
 
 /// The text, with the place marked in the line itself, because messages are of one line.
@@ -310,6 +314,14 @@ impl Error {
             Error::Removed { .. } => 1112,
             Error::ForeignFormat { .. } => 1200,
             Error::Damaged { .. } => 1201,
+        }
+    }
+
+    /// What is wrong, where several errors are told and what can be done about them is said once.
+    pub fn finding(&self) -> String {
+        match self {
+            Error::Damaged { path, why } => format!("{} is damaged: {why}", path.display()),
+            error => error.to_string(),
         }
     }
 

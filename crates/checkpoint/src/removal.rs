@@ -9,7 +9,7 @@ use stillframe::{FormerGroup, Region, Result};
 /// Something that [`collect`] would remove.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Collectable {
-    /// Name of the region, or of what lies beside regions.
+    /// Name of the region, or of the group beside whose ranks something lies.
     pub name: String,
     /// Bytes of memory behind it.
     pub allocated_bytes: u64,
@@ -31,7 +31,7 @@ pub fn remove(dir: &Path, name: &str, force: bool) -> Result<Removed> {
     Ok(removed)
 }
 
-/// As [`inspect::collect`], and removes what runs left beside groups of which no rank stays.
+/// As [`inspect::collect`], and removes what runs left beside groups of which no rank stays: under the name of the group.
 ///
 /// # Errors
 /// As [`inspect::collect`].
@@ -48,7 +48,7 @@ pub fn collect_if(dir: &Path, wanted: impl FnMut(&str) -> bool) -> Result<Vec<(S
     let Some(hidden) = Hidden::open(dir)? else { return Ok(done) };
     for group in left_beside(dir, &hidden, &[])? {
         let bytes = remove_beside(dir, &hidden, &group);
-        done.push((hidden_name(&group, RECOVERY), Ok(Removed { bytes })));
+        done.push((group, Ok(Removed { bytes })));
     }
     Ok(done)
 }
@@ -60,10 +60,9 @@ pub fn collect_if(dir: &Path, wanted: impl FnMut(&str) -> bool) -> Result<Vec<(S
 pub fn collectable(dir: &Path) -> Result<Vec<Collectable>> {
     let going = inspect::collectable(dir)?;
     let Some(hidden) = Hidden::open(dir)? else { return Ok(Vec::new()) };
-    let beside = left_beside(dir, &hidden, &going)?.into_iter().map(|group| Collectable {
-        allocated_bytes: allocated_bytes(dir, &hidden, &group),
-        name: hidden_name(&group, RECOVERY),
-    });
+    let beside = left_beside(dir, &hidden, &going)?
+        .into_iter()
+        .map(|group| Collectable { allocated_bytes: allocated_bytes(dir, &hidden, &group), name: group });
     let regions =
         going.iter().map(|info| Collectable { name: info.name.clone(), allocated_bytes: info.allocated_bytes });
     Ok(regions.chain(beside).collect())

@@ -35,6 +35,8 @@ pub struct Restored {
     pub path: PathBuf,
     /// Newer checkpoints that are damaged, newest first, and how.
     pub skipped: Vec<Skipped>,
+    /// What of its files is damaged and was not needed: descriptions of the arrays for other programs.
+    pub damages: Vec<Damage>,
 }
 
 impl Default for RestoreOptions {
@@ -121,14 +123,14 @@ impl RestoreOptions {
         let mut skipped = Vec::new();
         let take = |checkpoint: Checkpoint| {
             let version = self.restore(&checkpoint, region, name, progress)?;
-            Ok((version, checkpoint.path().to_path_buf()))
+            Ok((version, checkpoint.path().to_path_buf(), checkpoint.verify_descriptions()))
         };
-        let (version, path) = match self.version {
+        let (version, path, damages) = match self.version {
             _ if is_checkpoint(dir) => take(open_single(dir, self.version)?)?,
             Some(version) => take(Store::open(dir)?.version(version)?)?,
             None => Store::open(dir)?.first_good(&mut skipped, take)?,
         };
-        Ok(Restored { version, path, skipped })
+        Ok(Restored { version, path, skipped, damages })
     }
 
     fn check(&self) -> Result<()> {

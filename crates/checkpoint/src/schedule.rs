@@ -9,6 +9,8 @@ pub(crate) struct Schedule {
     pub every: Option<u64>,
     /// So long after the last one.
     pub every_time: Option<Duration>,
+    /// The number that was there first, if any was.
+    first: Option<u64>,
     /// The last number that was looked at.
     seen: Option<u64>,
     /// When a version was last handed over to be saved.
@@ -26,7 +28,7 @@ impl Schedule {
         let Some(every) = self.every else { return 0 };
         match self.seen {
             Some(seen) => (version / every).saturating_sub(seen / every),
-            None => u64::from(version.is_multiple_of(every)),
+            None => (version / every + 1).saturating_sub(self.first.unwrap_or(version).div_ceil(every)),
         }
     }
 
@@ -63,9 +65,9 @@ impl Schedule {
         self.seen
     }
 
-    /// Begins with another run, whose numbers mean something else.
-    pub fn begin(&mut self) {
-        self.seen = None;
+    /// Begins with another run, whose numbers mean something else, and with the number that is there first, if one is.
+    pub fn begin(&mut self, first: Option<u64>) {
+        (self.first, self.seen) = (first, None);
     }
 }
 
@@ -84,8 +86,16 @@ mod tests {
         assert_eq!((schedule.multiple(101), schedule.multiple(99), schedule.reached(310)), (Some(100), None, 3));
         schedule.take(101, now);
         assert!(!schedule.is_due(199, now) && schedule.is_due(200, now));
-        schedule.begin();
+        schedule.begin(None);
         assert!(schedule.is_due(0, now) && !schedule.is_due(1, now));
+        schedule.begin(Some(300));
+        assert_eq!(
+            (schedule.reached(300), schedule.reached(399), schedule.reached(401)),
+            (1, 1, 2),
+            "300 may have gone"
+        );
+        schedule.begin(Some(301));
+        assert_eq!((schedule.reached(399), schedule.reached(400)), (0, 1));
         assert_eq!(schedule.left(now), None);
     }
 

@@ -232,7 +232,7 @@ impl Store {
                     // Deleted while it was read, because newer ones came.
                     Err(_) if is_gone(&path) => is_same = false,
                     Err(error) if error.family() == Family::Corrupt => {
-                        skipped.push(Skipped { path, why: error.to_string() });
+                        skipped.push(Skipped { path, why: error.finding() });
                     }
                     other => return other.map(Some),
                 }

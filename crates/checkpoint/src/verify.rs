@@ -2,7 +2,7 @@
 
 use crate::checkpoint::{Checkpoint, Scratch};
 use crate::damage::{Damage, Fault};
-use crate::digest::Digest;
+use crate::digest::{Digest, Digests};
 use crate::{Result, layout, workers};
 use std::collections::BTreeSet;
 use std::sync::Mutex;
@@ -38,13 +38,8 @@ impl Checkpoint {
             // Without the checksums nothing can be said of the rest.
             Err(damage) => return Ok(vec![*damage]),
         };
-        let all = |variable: usize| (0..self.grids()[variable].chunks()).map(move |chunk| (variable, chunk));
-        let chunks = || (0..self.grids().len()).flat_map(all);
-        let chunk_paths: BTreeSet<String> =
-            chunks().map(|(variable, chunk)| self.chunk_path(variable, chunk)).collect();
-        let jobs = chunks().map(|(variable, chunk)| Job::Chunk { variable, chunk });
-        let files = digests.iter().filter(|(path, _)| !chunk_paths.contains(*path));
-        let jobs = jobs.chain(files.map(|(path, digest)| Job::File { path, digest: *digest }));
+        let jobs = self.chunks().map(|(variable, chunk)| Job::Chunk { variable, chunk });
+        let jobs = jobs.chain(self.beside_chunks(digests).map(|(path, digest)| Job::File { path, digest }));
 
         let damages = Mutex::new(Vec::new());
         let (version, bytes, done) = (self.version(), self.bytes(), AtomicU64::new(0));
@@ -76,6 +71,31 @@ impl Checkpoint {
         damages.extend(found.iter().filter(|path| !is_own(path)).map(|path| *Damage::file(path, Fault::Foreign)));
         damages.sort_by(|left, right| left.path.cmp(&right.path));
         Ok(damages)
+    }
+
+    /// The files that are no chunks and are damaged or missing: what describes the arrays to other programs. To read the
+    /// checkpoint here nothing of them is needed.
+    pub fn verify_descriptions(&self) -> Vec<Damage> {
+        let digests = match self.check_counts().and_then(|()| self.load_digests()) {
+            Ok(digests) => digests,
+            Err(damage) => return vec![*damage],
+        };
+        let files = self.beside_chunks(digests);
+        files.filter_map(|(path, digest)| self.check_file(path, digest).err()).map(|damage| *damage).collect()
+    }
+
+    /// The files that are no chunks, with their checksums.
+    fn beside_chunks<'a>(&self, digests: &'a Digests) -> impl Iterator<Item = (&'a str, Digest)> + use<'a> {
+        let chunk_paths: BTreeSet<String> =
+            self.chunks().map(|(variable, chunk)| self.chunk_path(variable, chunk)).collect();
+        let files = digests.iter().filter(move |(path, _)| !chunk_paths.contains(*path));
+        files.map(|(path, digest)| (path.as_str(), *digest))
+    }
+
+    /// Each chunk of each variable.
+    fn chunks(&self) -> impl Iterator<Item = (usize, usize)> + '_ {
+        (0..self.grids().len())
+            .flat_map(|variable| (0..self.grids()[variable].chunks()).map(move |chunk| (variable, chunk)))
     }
 
     /// Bytes of all variables.

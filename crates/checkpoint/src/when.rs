@@ -83,7 +83,11 @@ impl When {
 
 /// What is wrong, with the operator that is meant by one of another language.
 fn advised(error: &rhai::ParseErrorType) -> String {
-    let why = error.to_string();
+    let why = match error {
+        // The language takes a condition for a program.
+        rhai::ParseErrorType::UnexpectedEOF => "it ends where something has to follow".into(),
+        error => error.to_string(),
+    };
     let meant = [("'='", "=="), ("'and'", "&&"), ("'or'", "||")];
     match meant.iter().find(|(other, _)| why.contains(other)) {
         Some((other, own)) => format!("{why}: write {own} for {}", other.trim_matches('\'')),
@@ -261,6 +265,7 @@ mod tests {
             let error = why(text);
             assert!(error.replace(" <-- HERE", "").replace("<-- HERE ", "").contains(text), "{text}: {error}");
         }
+        assert!(why("step >").contains("ends"));
         assert!(why("step / 0 == 1").contains("zero"));
         assert!(why("!converged && step").contains("!converged && <-- HERE step"));
     }

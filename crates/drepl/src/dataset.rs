@@ -180,10 +180,10 @@ fn check(object: &Arc<str>, kind: &Type, depth_left: usize, leaves_left: &mut u3
         }
         Type::Array(array) if array.extents.is_empty() || array.extents.contains(&0) => Err(empty()),
         Type::Array(array) => check(object, &array.element, deeper()?, leaves_left),
-        Type::Record(record) if record.fields.is_empty() => Err(empty()),
+        Type::Record(record) if record.fields().is_empty() => Err(empty()),
         Type::Record(record) => {
             let mut names = HashSet::new();
-            for field in &record.fields {
+            for field in record.fields() {
                 if !names.insert(&field.name) {
                     return Err(DatasetError::TwoFields { object: object.clone(), field: field.name.clone() });
                 }
@@ -205,7 +205,7 @@ fn collect(kind: &Type, object: u32, path: &mut Vec<Arc<str>>, extents: &mut Vec
             extents.truncate(extents.len() - array.extents.len());
         }
         Type::Record(record) => {
-            for field in &record.fields {
+            for field in record.fields() {
                 path.push(field.name.clone());
                 collect(&field.kind, object, path, extents, leaves);
                 path.pop();

@@ -5,10 +5,12 @@ use std::{ops::Range, sync::Arc};
 use smallvec::SmallVec;
 
 use crate::{
+    conversion::is_convertible,
     dataset::{Dataset, LeafId},
+    fill::{Fill, put},
     index_box::IndexBox,
     tree::each_overlap,
-    types::{ByteOrder, Layout, Type},
+    types::{ByteOrder, Layout, Primitive, Type},
 };
 
 /// A buffer's content: which elements of a dataset's objects lie in it, and where.
@@ -20,6 +22,8 @@ pub struct Fragment {
     /// What the buffer is to the planner: sorted by leaf.
     parts: Vec<Part>,
     size_bytes: u64,
+    /// What holes have in memory that begins.
+    fill: Option<Fill>,
     /// One per object that it has elements of, sorted by object.
     reaches: SmallVec<[Reach; 1]>,
 }
@@ -52,6 +56,8 @@ pub struct Variable {
 pub struct Part {
     /// Whose elements they are.
     pub leaf: LeafId,
+    /// What they are here: what the leaf's are, or floating-point numbers into which those are converted.
+    pub primitive: Primitive,
     /// Which elements, in the index space of the leaf: one progression per axis.
     pub elements: IndexBox,
     /// Where the first of them lies, that with the lowest index along every axis of the leaf.
@@ -94,6 +100,18 @@ pub enum FragmentError {
         /// How many axes the leaf has.
         rank: usize,
     },
+    /// Elements that are not converted.
+    #[error(
+        "part {part} is of {held}, into which no {elements} is converted: floating-point numbers are, and complex ones"
+    )]
+    Type {
+        /// Position of the part.
+        part: usize,
+        /// What the leaf's elements are.
+        elements: Primitive,
+        /// What the part's are.
+        held: Primitive,
+    },
     /// An index leaves the leaf.
     #[error("part {part} reaches index {last} along axis {axis}, where the leaf has {extent} elements")]
     OutsideLeaf {
@@ -114,6 +132,14 @@ pub enum FragmentError {
         /// Size of the fragment.
         size_bytes: u64,
     },
+    /// Strides for another number of axes than those of one variable.
+    #[error("{strides} strides, for a fragment of {variables} variables: give one for each axis of the only one")]
+    Strides {
+        /// How many variables there are.
+        variables: usize,
+        /// How many strides were given.
+        strides: usize,
+    },
     /// Two elements of a part would share bytes.
     #[error("elements of part {part} overlap: a stride of {stride_bytes} bytes where each step holds {span_bytes}")]
     Overlap {
@@ -124,6 +150,37 @@ pub enum FragmentError {
         /// What lies within one step of it.
         span_bytes: u64,
     },
+}
+
+/// The axes of an array and of the arrays that are its elements.
+struct Axes {
+    extents: Vec<u64>,
+    strides_bytes: Vec<u64>,
+}
+
+impl Axes {
+    fn of(variable: &Variable) -> Option<Self> {
+        let mut axes = Self { extents: Vec::new(), strides_bytes: Vec::new() };
+        let mut kind = &variable.kind;
+        while let Type::Array(array) = kind {
+            axes.extents.extend(&array.extents);
+            axes.strides_bytes.extend(variable.layout.strides_bytes(array)?);
+            kind = &array.element;
+        }
+        Some(axes)
+    }
+
+    /// The place of a byte along each axis, and what is left of it within an element.
+    fn place(&self, mut byte: u64) -> (Vec<u64>, u64) {
+        let mut order: Vec<usize> = (0..self.extents.len()).filter(|axis| self.extents[*axis] > 1).collect();
+        order.sort_by_key(|axis| std::cmp::Reverse(self.strides_bytes[*axis]));
+        let mut places = vec![0; self.extents.len()];
+        for axis in order {
+            places[axis] = byte / self.strides_bytes[axis];
+            byte %= self.strides_bytes[axis];
+        }
+        (places, byte)
+    }
 }
 
 /// Elements that lie in a fragment more than once: see [`Fragment::repeated`].
@@ -158,7 +215,66 @@ impl Fragment {
         }
         parts.sort_by_key(|part| part.leaf);
         let reaches = reaches(&dataset, &parts);
-        Ok(Self { dataset, variables, parts, size_bytes, reaches })
+        Ok(Self { dataset, variables, parts, size_bytes, fill: None, reaches })
+    }
+
+    /// The same, with a value for holes.
+    pub fn with_fill(self, fill: Option<Fill>) -> Self {
+        Self { fill, ..self }
+    }
+
+    /// What its text says that holes have.
+    pub fn fill(&self) -> Option<Fill> {
+        self.fill
+    }
+
+    /// Makes memory of the fragment begin: with zeros, and in holes with what its text says that they have. Elements are zero until
+    /// they are moved here. Bytes behind the fragment's stay as they are.
+    ///
+    /// A view that says `fill`, with places that have no element, is gone through twice; of others all bytes are set to zero.
+    pub fn clear(&self, buffer: &mut [u8]) {
+        self.clear_from(0, buffer);
+    }
+
+    /// Makes a piece of the fragment's memory begin, from its byte `begin` on, as [`clear`](Self::clear) does with all of it. A file
+    /// need not be held in memory to begin like that: it is written piece by piece.
+    pub fn clear_from(&self, begin: u64, piece: &mut [u8]) {
+        let left = self.size_bytes.saturating_sub(begin);
+        let bytes = usize::try_from(left).unwrap_or(usize::MAX).min(piece.len());
+        let piece = &mut piece[..bytes];
+        piece.fill(0);
+        let Some(fill) = self.fill.filter(|_| self.has_holes()) else { return };
+        for variable in &self.variables {
+            let at = i128::from(variable.offset_bytes) - i128::from(begin);
+            // Variables of a fragment have a size.
+            let _ = put(fill, &variable.kind, &variable.layout, at, piece);
+        }
+        for (position, elements) in self.touched(begin..begin.saturating_add(bytes as u64)) {
+            let part = &self.parts[position];
+            part.section(elements).make_zero(begin, piece);
+        }
+    }
+
+    /// Whether each byte of it belongs to one element.
+    pub fn is_full(&self) -> bool {
+        let bytes = self.parts.iter().map(|part| {
+            let element_bytes = part.primitive.size_bytes();
+            u128::from(part.elements.count()) * u128::from(element_bytes)
+        });
+        // No two parts share bytes, and none leaves the fragment.
+        bytes.fold(0, u128::saturating_add) == u128::from(self.size_bytes)
+    }
+
+    /// Whether it has holes, and its text says what they have.
+    pub fn fills(&self) -> bool {
+        self.fill.is_some() && self.has_holes()
+    }
+
+    /// Whether some places of its variables have no element.
+    fn has_holes(&self) -> bool {
+        let places = self.variables.iter().map(|variable| variable.kind.places()).fold(0, u128::saturating_add);
+        let elements: u128 = self.parts.iter().map(|part| u128::from(part.elements.count())).sum();
+        elements < places
     }
 
     /// The dataset that the elements belong to.
@@ -226,8 +342,8 @@ impl Fragment {
         let bytes = bytes.start..bytes.end.min(self.size_bytes);
         let mut found = Vec::new();
         for (position, part) in self.parts.iter().enumerate() {
-            let element_bytes = self.dataset.leaves()[part.leaf.0 as usize].primitive.size_bytes();
-            let (low, end) = part.span(element_bytes);
+            let element_bytes = part.primitive.size_bytes();
+            let (low, end) = part.span();
             if bytes.start < bytes.end && low < bytes.end && bytes.start < end {
                 let mut axes: SmallVec<[usize; 4]> = (0..part.elements.rank()).collect();
                 axes.sort_by_key(|axis| std::cmp::Reverse(part.strides_bytes[*axis].unsigned_abs()));
@@ -238,23 +354,109 @@ impl Fragment {
         found
     }
 
+    /// The same elements in an array that lies otherwise: that of the only variable, with these distances between neighbours
+    /// along its axes and those of the arrays that are its elements. The array's lowest byte is the fragment's first.
+    ///
+    /// # Errors
+    ///
+    /// [`FragmentError::Strides`] where there are several variables, or axes without a stride; [`FragmentError::Overlap`] where
+    /// two elements would share bytes.
+    pub fn with_strides(&self, strides_bytes: &[i64]) -> Result<Self, FragmentError> {
+        let refused = || FragmentError::Strides { variables: self.variables.len(), strides: strides_bytes.len() };
+        let [variable] = &self.variables[..] else { return Err(refused()) };
+        let axes = Axes::of(variable).filter(|axes| axes.extents.len() == strides_bytes.len()).ok_or_else(refused)?;
+        let large = || FragmentError::TooLarge { size_bytes: u64::MAX };
+        let along = |places: &mut dyn Iterator<Item = u64>, strides: &mut dyn Iterator<Item = i64>| {
+            places.zip(strides).map(|(place, stride)| i128::from(place) * i128::from(stride)).sum::<i128>()
+        };
+        let last = |axis: &u64| *axis - 1;
+        let below =
+            -along(&mut axes.extents.iter().map(last), &mut strides_bytes.iter().map(|stride| (*stride).min(0)));
+        let above = along(&mut axes.extents.iter().map(last), &mut strides_bytes.iter().map(|stride| (*stride).max(0)));
+        let whole = variable.layout.size_bytes(&variable.kind).ok_or_else(large)?;
+        let element_bytes = whole / axes.extents.iter().product::<u64>();
+        let size_bytes = u64::try_from(below + above + i128::from(element_bytes)).map_err(|_| large())?;
+        let moved = |part: usize, byte: u64| {
+            let outside = FragmentError::OutsideFragment { part, size_bytes };
+            let (places, within) = axes.place(byte.checked_sub(variable.offset_bytes).ok_or(outside)?);
+            Ok(below + along(&mut places.into_iter(), &mut strides_bytes.iter().copied()) + i128::from(within))
+        };
+        let parts = self.parts.iter().enumerate().map(|(position, part)| {
+            let first = moved(position, part.offset_bytes)?;
+            let strides = part.elements.axes().iter().zip(&part.strides_bytes).map(|(axis, stride)| {
+                if axis.count() == 1 {
+                    return Ok(0);
+                }
+                let next = moved(position, part.offset_bytes.wrapping_add_signed(*stride))?;
+                i64::try_from(next - first).map_err(|_| large())
+            });
+            let strides_bytes = strides.collect::<Result<_, FragmentError>>()?;
+            let offset_bytes = u64::try_from(first).map_err(|_| large())?;
+            Ok(Part { offset_bytes, strides_bytes, ..part.clone() })
+        });
+        let parts = parts.collect::<Result<_, FragmentError>>()?;
+        // What it is to a program is not described by a layout any more.
+        Self::new(self.dataset.clone(), Vec::new(), parts, size_bytes)
+    }
+
     /// The variable that a part lies in.
     pub fn variable_of(&self, part: &Part) -> Option<&Variable> {
-        let lowest = part.span(0).0;
+        let lowest = part.span().0;
         self.variables.iter().filter(|variable| variable.offset_bytes <= lowest).max_by_key(|v| v.offset_bytes)
     }
 }
 
 impl Part {
-    /// The first byte that a part of elements of `element_bytes` bytes uses, and that after its last. Holds for parts of
-    /// a fragment, which are known to lie within it.
-    pub(crate) fn span(&self, element_bytes: u64) -> (u64, u64) {
+    /// The first byte that a part uses, and that after its last. Holds for parts of a fragment, which are known to lie within it.
+    pub(crate) fn span(&self) -> (u64, u64) {
         let (mut low, mut high) = (self.offset_bytes, self.offset_bytes);
         for (axis, stride) in self.elements.axes().iter().zip(&self.strides_bytes) {
             let reach = stride.unsigned_abs() * (axis.count() - 1);
             if *stride < 0 { low -= reach } else { high += reach }
         }
-        (low, high + element_bytes)
+        (low, high + self.primitive.size_bytes())
+    }
+
+    /// Some of the elements, at the same places: a box of those that a range of bytes touches.
+    fn section(&self, elements: IndexBox) -> Self {
+        let mut offset_bytes = self.offset_bytes;
+        for ((axis, own), stride) in elements.axes().iter().zip(self.elements.axes()).zip(&self.strides_bytes) {
+            let before = (axis.start() - own.start()) / own.step();
+            offset_bytes = offset_bytes.wrapping_add_signed(stride * before as i64);
+        }
+        Self { elements, offset_bytes, ..self.clone() }
+    }
+
+    /// Makes the elements zero in a piece of the fragment's memory from byte `begin` on, as far as they lie in it.
+    fn make_zero(&self, begin: u64, piece: &mut [u8]) {
+        let strides = self.strides_bytes.iter().map(|stride| stride.unsigned_abs());
+        let axes = self.elements.axes().iter().zip(strides).map(|(axis, stride)| (stride, axis.count()));
+        let mut axes: SmallVec<[(u64, u64); 4]> = axes.filter(|(_, count)| *count > 1).collect();
+        axes.sort_unstable();
+        // Whatever lies back to back is one run.
+        let (mut run_bytes, mut inner) = (self.primitive.size_bytes(), 0);
+        while let Some((_, count)) = axes.get(inner).filter(|(stride, _)| *stride == run_bytes) {
+            (run_bytes, inner) = (run_bytes * count, inner + 1);
+        }
+        let outer = &axes[inner..];
+        let mut places: SmallVec<[u64; 4]> = outer.iter().map(|_| 0).collect();
+        let (mut offset, _) = self.span();
+        loop {
+            let (first, end) = (offset.max(begin) - begin, (offset + run_bytes).saturating_sub(begin));
+            let run = first as usize..piece.len().min(end as usize);
+            piece.get_mut(run).into_iter().for_each(|run| run.fill(0));
+            let next = places.iter_mut().zip(outer).find_map(|(place, (stride, count))| {
+                (*place, offset) = (*place + 1, offset + stride);
+                if *place < *count {
+                    return Some(());
+                }
+                (*place, offset) = (0, offset - stride * count);
+                None
+            });
+            if next.is_none() {
+                return;
+            }
+        }
     }
 }
 
@@ -333,6 +535,10 @@ fn check(dataset: &Dataset, position: usize, part: &mut Part, size_bytes: u64) -
     if axes != rank || strides != rank {
         return Err(FragmentError::Rank { part: position, axes, strides, rank });
     }
+    if part.primitive != leaf.primitive && !is_convertible(leaf.primitive, part.primitive) {
+        let (elements, held) = (leaf.primitive, part.primitive);
+        return Err(FragmentError::Type { part: position, elements, held });
+    }
     let outside = FragmentError::OutsideFragment { part: position, size_bytes };
     let (mut low, mut high) = (i128::from(part.offset_bytes), i128::from(part.offset_bytes));
     let mut nested: SmallVec<[(u64, u64, i64); 4]> = SmallVec::new();
@@ -356,7 +562,7 @@ fn check(dataset: &Dataset, position: usize, part: &mut Part, size_bytes: u64) -
         }
         nested.push((stride.unsigned_abs(), progression.count(), *stride));
     }
-    let element_bytes = leaf.primitive.size_bytes();
+    let element_bytes = part.primitive.size_bytes();
     if high + i128::from(element_bytes) > i128::from(size_bytes) {
         return Err(outside);
     }

@@ -14,13 +14,14 @@
 //!
 //! | module | |
 //! |---|---|
+//! | [`encoding`] | bytes to store or to send |
 //! | [`types`] | primitives, records and arrays |
 //! | [`progression`], [`index_box`], [`tree`], [`index_set`] | sets of indices, their algebra, and which of many boxes meet one |
 //! | [`dataset`] | objects, and the leaves they consist of |
 //! | [`fragment`] | what lies where in one buffer |
 //! | [`text`], [`program`] | a text, its syntax tree, its mistakes |
-//! | [`bindings`], [`schema`] | what it describes once its names have numbers |
-//! | [`transfer`] | byte moves between two buffers |
+//! | [`bindings`], [`schema`] | what it describes once its names have numbers; `sent`, these and fragments as bytes |
+//! | [`transfer`]; `strided`, `moves`, `conversion` | byte moves between two buffers, and numbers converted on the way |
 //! | [`clip`] | the part of them in a window |
 //! | [`executor`] | moves the bytes |
 //! | [`plan`](mod@plan), [`planner`], [`index`] | which source gives which part of a wanted fragment |
@@ -31,13 +32,17 @@
 
 pub mod bindings;
 pub mod clip;
+mod conversion;
 mod cover;
 pub mod dataset;
+pub mod encoding;
 pub mod executor;
+pub mod fill;
 pub mod fragment;
 pub mod index;
 pub mod index_box;
 pub mod index_set;
+mod moves;
 pub mod picture;
 pub mod plan;
 pub mod planner;
@@ -45,6 +50,8 @@ pub mod program;
 pub mod progression;
 mod resolve;
 pub mod schema;
+mod sent;
+mod strided;
 pub mod text;
 pub mod transfer;
 pub mod tree;

@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::{
     dataset::LeafId,
+    encoding::{DecodeError, decode, encode},
     index_box::IndexBox,
     index_set::IndexSet,
     transfer::{self, Transfer},
@@ -64,36 +65,9 @@ pub struct Share {
     pub transfer: Transfer,
 }
 
-/// Why bytes are no plan.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum DecodeError {
-    /// Written by something else, or by another version of this crate.
-    #[error("the bytes are no {what} of this version of drepl: {}", begin(*found, *expected))]
-    Format {
-        /// What was expected.
-        what: &'static str,
-        /// The first byte, if there is one.
-        found: Option<u8>,
-        /// What it should have been.
-        expected: u8,
-    },
-    /// Cut short, altered, or contradicting themselves.
-    #[error("the bytes begin as a {what} and are damaged: {why}")]
-    Damaged {
-        /// What was expected.
-        what: &'static str,
-        /// What was found to be wrong.
-        why: String,
-    },
-}
-
-fn begin(found: Option<u8>, expected: u8) -> String {
-    found.map_or("there are none".into(), |found| format!("they begin with {found}, not with {expected}"))
-}
-
 /// First bytes of what is stored: kind and version of the format in one number.
-const PLAN_FORMAT: u8 = 0x11;
-const SHARE_FORMAT: u8 = 0x21;
+const PLAN_FORMAT: u8 = 0x12;
+const SHARE_FORMAT: u8 = 0x22;
 
 impl Plan {
     /// Whether every element of the wanted fragment comes from a source.
@@ -105,6 +79,12 @@ impl Plan {
     pub fn name(&self, leaf: LeafId) -> &str {
         let found = self.names.binary_search_by_key(&leaf, |name| name.0);
         found.map_or("", |place| &self.names[place].1)
+    }
+
+    /// How many moves there are, and how many blocks of numbers that are converted.
+    pub fn steps(&self) -> (usize, usize) {
+        let steps = self.transfers.iter().map(|(_, transfer)| (transfer.moves().len(), transfer.conversions().len()));
+        steps.fold((0, 0), |(moves, conversions), step| (moves + step.0, conversions + step.1))
     }
 
     /// The number of bytes that are moved, as [`transfer::moved_bytes`] counts them.
@@ -167,22 +147,6 @@ impl Share {
     }
 }
 
-fn encode<T: Serialize>(value: &T, format: u8) -> Vec<u8> {
-    // Writing to a Vec fails only for types that postcard cannot write at all, and these are none.
-    postcard::to_extend(value, vec![format]).unwrap_or_default()
-}
-
-fn decode<'a, T: Deserialize<'a>>(bytes: &'a [u8], expected: u8, what: &'static str) -> Result<T, DecodeError> {
-    match bytes.split_first() {
-        Some((format, rest)) if *format == expected => match postcard::take_from_bytes(rest) {
-            Ok((value, [])) => Ok(value),
-            Ok((_, rest)) => Err(DecodeError::Damaged { what, why: format!("{} bytes follow it", rest.len()) }),
-            Err(error) => Err(DecodeError::Damaged { what, why: error.to_string() }),
-        },
-        _ => Err(DecodeError::Format { what, found: bytes.first().copied(), expected }),
-    }
-}
-
 /// What is missing, as `grid[0..16, 32..63 step 2]`, boxes separated by commas.
 impl fmt::Display for Missing {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -231,15 +195,16 @@ impl fmt::Display for Plan {
         }
         let found: u128 = self.pieces.iter().map(|piece| u128::from(piece.elements.count())).sum();
         let missing: u128 = self.missing.iter().map(|missing| missing.elements.count()).sum();
-        let moves = self.transfers.iter().map(|(_, transfer)| transfer.moves().len() as u128).sum();
+        let (moves, conversions) = self.steps();
         write!(
             f,
             "{found} of {} from {}, {} in {}",
             Amount(found + missing, "element"),
             Amount(self.transfers.len() as u128, "source"),
             Amount(self.moved_bytes().into(), "byte"),
-            Amount(moves, "move"),
-        )
+            Amount(moves as u128, "move"),
+        )?;
+        if conversions > 0 { write!(f, " and {}", Amount(conversions as u128, "conversion")) } else { Ok(()) }
     }
 }
 

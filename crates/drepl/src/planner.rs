@@ -22,7 +22,7 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
-use std::{cmp::Reverse, ops::RangeInclusive, sync::Arc};
+use std::{cmp::Reverse, collections::HashMap, ops::RangeInclusive, sync::Arc};
 
 use smallvec::SmallVec;
 
@@ -33,9 +33,8 @@ use crate::{
     index_box::{IndexBox, TooScattered},
     index_set::{IndexSet, PAIRED_MAX, are_disjoint},
     plan::{Missing, Piece, Plan},
-    transfer::{Axis, Move, Transfer, TransferError},
+    transfer::{Axes, Axis, Conversion, Float, Move, Number, Transfer, TransferError},
     tree::Tree,
-    types::Primitive,
 };
 
 /// A fragment that exists.
@@ -156,6 +155,14 @@ struct Candidate<'a> {
     part: usize,
 }
 
+/// What is moved to a part, from a part of a source.
+struct Found<'a> {
+    position: usize,
+    source: &'a Source,
+    held: &'a Part,
+    elements: IndexBox,
+}
+
 /// Plans with whatever finds the sources' parts of a leaf that meet a box: it calls back with the position of the
 /// source, the source, and the position of the part in it.
 pub(crate) fn plan_with<'a>(
@@ -163,18 +170,28 @@ pub(crate) fn plan_with<'a>(
     mut find: impl FnMut(LeafId, &IndexBox, &mut dyn FnMut(usize, &'a Source, usize)),
 ) -> Result<Plan, PlanError> {
     let mut pieces = Vec::new();
-    let mut moves: Vec<(usize, Move)> = Vec::new();
+    let mut moves: Vec<(usize, Carried)> = Vec::new();
     let mut missing = Vec::new();
     let mut names = Vec::new();
     let mut budget = Budget::of(0);
     let dataset = wanted.fragment.dataset();
     let mut number = 0;
     for (leaf, parts) in wanted.fragment.leaves() {
-        let primitive = dataset.leaves()[leaf.0 as usize].primitive;
         let name = dataset.leaf_name(leaf);
         let mut nowhere = Vec::new();
         let mut own: Option<Tree<usize>> = None;
+        // Parts of a fragment that nobody writes to may hold the same elements, many times over: of those the first one is looked for.
+        let mut known: HashMap<&IndexBox, Vec<Found<'_>>> = HashMap::new();
         for (position, part) in parts.iter().enumerate() {
+            if let Some(found) = known.get(&part.elements) {
+                for Found { position: source, source: Source { version, .. }, held, elements } in found {
+                    moves.push((*source, carry(elements, held, part)));
+                    let elements = elements.clone();
+                    pieces.push(Piece { source: *source, version: *version, leaf, elements, part: number });
+                }
+                number += 1;
+                continue;
+            }
             let mut candidates: Vec<Candidate<'_>> = Vec::new();
             find(leaf, &part.elements, &mut |position, source, part| {
                 if wanted.accepts(source) {
@@ -186,12 +203,17 @@ pub(crate) fn plan_with<'a>(
             let boxes: SmallVec<[&IndexBox; 8]> = held.iter().map(|part| &part.elements).collect();
             budget.grant(1 + boxes.len());
             let mut covered = cover(&part.elements, &boxes, &mut budget)?;
+            let mut found = Vec::new();
             for (candidate, elements) in covered.pieces {
-                let Candidate { position: source, source: Source { version, .. }, .. } = candidates[candidate];
-                moves.push((source, move_of(&elements, held[candidate], part, primitive)));
-                pieces.push(Piece { source, version: *version, leaf, elements, part: number });
+                let Candidate { position: source, source: of, .. } = candidates[candidate];
+                moves.push((source, carry(&elements, held[candidate], part)));
+                pieces.push(Piece { source, version: of.version, leaf, elements: elements.clone(), part: number });
+                found.push(Found { position: source, source: of, held: held[candidate], elements });
             }
-            // Parts of a fragment that nobody writes to may hold an element twice: what earlier ones lack is known.
+            if parts.len() > 1 {
+                known.insert(&part.elements, found);
+            }
+            // Others may hold some of the same elements: what earlier ones lack is known.
             if position > 0 && !covered.missing.is_empty() {
                 let own = own.get_or_insert_with(|| Tree::new(parts.iter().map(|part| &part.elements).enumerate()));
                 let mut before = Vec::new();
@@ -219,35 +241,58 @@ pub(crate) fn plan_with<'a>(
     Ok(Plan { pieces, missing, transfers, names })
 }
 
-/// One transfer per position, with all its moves; sorted by position.
-pub(crate) fn transfers(mut moves: Vec<(usize, Move)>) -> Result<Vec<(usize, Transfer)>, TransferError> {
-    moves.sort_by_key(|(position, _)| *position);
+/// How elements come from one part into another.
+pub(crate) enum Carried {
+    Moved(Move),
+    Converted(Conversion),
+}
+
+/// One transfer per position, with all that is carried; sorted by position.
+pub(crate) fn transfers(mut all: Vec<(usize, Carried)>) -> Result<Vec<(usize, Transfer)>, TransferError> {
+    all.sort_by_key(|(position, _)| *position);
     let mut transfers = Vec::new();
-    let mut rest = moves.into_iter().peekable();
-    while let Some((position, first)) = rest.next() {
-        let mut own = vec![first];
+    let mut rest = all.into_iter().peekable();
+    while let Some((position, _)) = rest.peek() {
+        let position = *position;
+        let (mut moves, mut conversions) = (Vec::new(), Vec::new());
         while let Some((_, next)) = rest.next_if(|(other, _)| *other == position) {
-            own.push(next);
+            match next {
+                Carried::Moved(one) => moves.push(one),
+                Carried::Converted(one) => conversions.push(one),
+            }
         }
-        transfers.push((position, Transfer::new(own)?));
+        transfers.push((position, Transfer::converting(moves, conversions)?));
     }
     Ok(transfers)
 }
 
 /// The bytes of elements that both parts hold. Everything fits: each part lies within its fragment, and `elements`
 /// within both.
-pub(crate) fn move_of(elements: &IndexBox, source: &Part, wanted: &Part, primitive: Primitive) -> Move {
+pub(crate) fn carry(elements: &IndexBox, source: &Part, wanted: &Part) -> Carried {
     let (from, from_strides) = place(elements, source);
     let (to, to_strides) = place(elements, wanted);
     let axes = elements.axes().iter().zip(from_strides.iter().zip(&to_strides));
-    let swaps = source.byte_order != wanted.byte_order;
-    Move {
-        from,
-        to,
-        run_bytes: primitive.size_bytes(),
-        swap_bytes: if swaps { primitive.word_bytes() as u8 } else { 1 },
-        axes: axes.map(|(axis, (from, to))| Axis { count: axis.count(), from_bytes: *from, to_bytes: *to }).collect(),
+    let axes = axes.map(|(axis, (from, to))| Axis { count: axis.count(), from_bytes: *from, to_bytes: *to });
+    let mut axes: Axes = axes.collect();
+    let primitive = wanted.primitive;
+    if source.primitive != primitive
+        // Parts of one leaf are of types that are converted into each other: no fragment is made of others.
+        && let (Some((held, count)), Some((float, _))) = (Float::of(source.primitive), Float::of(primitive))
+    {
+        let (from_bytes, to_bytes) = (held.size_bytes() as i64, float.size_bytes() as i64);
+        axes.push(Axis { count, from_bytes, to_bytes });
+        return Carried::Converted(Conversion {
+            from,
+            to,
+            source: Number { float: held, byte_order: source.byte_order },
+            destination: Number { float, byte_order: wanted.byte_order },
+            written: 0..float.size_bytes() as u8,
+            axes,
+        });
     }
+    let swaps = source.byte_order != wanted.byte_order;
+    let swap_bytes = if swaps { primitive.word_bytes() as u8 } else { 1 };
+    Carried::Moved(Move { from, to, run_bytes: primitive.size_bytes(), swap_bytes, axes })
 }
 
 /// Where the first of the elements lies in a part that holds them all, and how far they are from each other.

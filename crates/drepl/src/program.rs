@@ -10,6 +10,7 @@ use crate::{
         loader::{Folder, Loader},
         parser,
         syntax::Syntax,
+        token::{Kind, tokens},
     },
 };
 
@@ -46,7 +47,16 @@ impl Program {
         parser::parse(name, text, loader).map(|syntax| Self { syntax })
     }
 
-    /// Gives the names their numbers. Names that the text does not use are ignored.
+    /// Whether a name stands somewhere in the text, or in one that it includes.
+    pub fn has_name(&self, name: &str) -> bool {
+        let texts = self.syntax.sources.files.iter().enumerate();
+        texts.into_iter().any(|(file, source)| {
+            let found = tokens(file as u32, &source.text, &mut Vec::new());
+            found.iter().any(|token| token.kind == Kind::Name && self.syntax.sources.text(token.span) == name)
+        })
+    }
+
+    /// Gives the names their numbers. Names that the text does not use are ignored: the fragments of a program may have them.
     pub fn bind(&self, bindings: &Bindings) -> Result<Schema, Diagnostics> {
         crate::resolve::schema(&self.syntax, bindings)
     }

@@ -9,11 +9,20 @@ use crate::{
     types::{Layout, Type},
 };
 
+/// What a `const` is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Constant {
+    /// A number.
+    Number(i64),
+    /// Numbers, as indices are chosen by.
+    List(Arc<[i64]>),
+}
+
 /// A bound program: everything that a text describes.
 #[derive(Debug, Clone)]
 pub struct Schema {
     pub(crate) dataset: Arc<Dataset>,
-    pub(crate) constants: HashMap<Arc<str>, i64>,
+    pub(crate) constants: HashMap<Arc<str>, Constant>,
     pub(crate) bindings: Bindings,
     pub(crate) types: HashMap<Arc<str>, Type>,
     pub(crate) views: Vec<View>,
@@ -97,9 +106,20 @@ impl Schema {
         self.replicas.iter().find(|replica| &*replica.name == name)
     }
 
-    /// The value of a `const`.
+    /// The value of a `const` that is a number.
     pub fn constant(&self, name: &str) -> Option<i64> {
-        self.constants.get(name).copied()
+        match self.constants.get(name)? {
+            Constant::Number(number) => Some(*number),
+            Constant::List(_) => None,
+        }
+    }
+
+    /// The numbers of a `const` that is a list.
+    pub fn list(&self, name: &str) -> Option<&[i64]> {
+        match self.constants.get(name)? {
+            Constant::List(numbers) => Some(numbers),
+            Constant::Number(_) => None,
+        }
     }
 
     /// The type of a name that the text declares.

@@ -53,10 +53,15 @@ pub enum Type {
 /// A record: named fields in the order they were declared in.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Record {
-    /// The name it was declared under, if it was.
-    pub name: Option<Arc<str>>,
-    /// At least one; no two have one name.
-    pub fields: Vec<Field>,
+    name: Option<Arc<str>>,
+    fields: Vec<Field>,
+    /// Bytes that a view leaves out before each field and behind the last one; empty where it leaves out none.
+    gaps_bytes: Vec<u64>,
+    /// Positions of the fields, sorted by their names.
+    by_name: Vec<u32>,
+    /// Leaves of all fields before each.
+    leaves_before: Vec<u32>,
+    leaves: u32,
 }
 
 /// A field of a record.
@@ -78,7 +83,7 @@ pub struct Array {
 }
 
 /// Which axis of one pair of brackets is contiguous.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, serde::Serialize, serde::Deserialize)]
 pub enum AxisOrder {
     /// The last index is the fastest, as in C.
     #[default]
@@ -97,7 +102,7 @@ pub enum ByteOrder {
 }
 
 /// Where the fields of a record lie.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, serde::Serialize, serde::Deserialize)]
 pub enum Packing {
     /// Back to back.
     #[default]
@@ -108,7 +113,7 @@ pub enum Packing {
 }
 
 /// What a view says about the bytes of its variables.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, serde::Serialize, serde::Deserialize)]
 pub struct Layout {
     /// Which axis is contiguous.
     pub order: AxisOrder,
@@ -180,7 +185,22 @@ impl Type {
         match self {
             Self::Primitive(_) => 1,
             Self::Array(array) => array.element.leaves(),
-            Self::Record(record) => record.fields.iter().map(|field| field.kind.leaves()).sum(),
+            Self::Record(record) => record.leaves,
+        }
+    }
+
+    /// How many numbers, truth values and strings a value has, or `u128::MAX` where that is less: strings may have no bytes.
+    pub(crate) fn places(&self) -> u128 {
+        match self {
+            Self::Primitive(_) => 1,
+            Self::Array(array) => {
+                let extents = array.extents.iter().map(|extent| u128::from(*extent));
+                extents.fold(array.element.places(), u128::saturating_mul)
+            }
+            Self::Record(record) => {
+                let places = record.fields.iter().map(|field| field.kind.places());
+                places.fold(0, u128::saturating_add)
+            }
         }
     }
 
@@ -192,14 +212,65 @@ impl Type {
     /// A record without a name.
     pub fn record<N: Into<Arc<str>>>(fields: impl IntoIterator<Item = (N, Self)>) -> Self {
         let fields = fields.into_iter().map(|(name, kind)| Field { name: name.into(), kind }).collect();
-        Self::Record(Arc::new(Record { name: None, fields }))
+        Self::Record(Arc::new(Record::new(None, fields)))
     }
 }
 
 impl Record {
+    /// A record of these fields: at least one, and no two of one name.
+    pub fn new(name: Option<Arc<str>>, fields: Vec<Field>) -> Self {
+        let mut by_name: Vec<u32> = (0..fields.len() as u32).collect();
+        by_name.sort_by_key(|position| &fields[*position as usize].name);
+        let mut leaves = 0_u32;
+        let before = fields.iter().map(|field| {
+            let before = leaves;
+            // Types that no dataset takes can have more leaves than can be counted.
+            leaves = leaves.saturating_add(field.kind.leaves());
+            before
+        });
+        let leaves_before = before.collect();
+        Self { name, fields, gaps_bytes: Vec::new(), by_name, leaves_before, leaves }
+    }
+
+    /// The same with bytes that a view leaves out, before each field and behind the last one. What has such gaps is not the type that
+    /// was declared under the name, and has none.
+    pub(crate) fn with_gaps(self, gaps_bytes: Vec<u64>) -> Self {
+        match gaps_bytes.iter().any(|bytes| *bytes > 0) {
+            true => Self { gaps_bytes, name: None, ..self },
+            false => self,
+        }
+    }
+
+    /// Bytes that a view leaves out before each field and behind the last one; empty where it leaves out none.
+    pub fn gaps_bytes(&self) -> &[u64] {
+        &self.gaps_bytes
+    }
+
+    /// The same under a name.
+    pub(crate) fn named(&self, name: &str) -> Self {
+        Self { name: Some(name.into()), ..self.clone() }
+    }
+
+    /// The name it was declared under, if it was.
+    pub fn name(&self) -> Option<&Arc<str>> {
+        self.name.as_ref()
+    }
+
+    /// Its fields, in the order they were declared in.
+    pub fn fields(&self) -> &[Field] {
+        &self.fields
+    }
+
     /// The field of a name, and its position.
     pub fn field(&self, name: &str) -> Option<(usize, &Field)> {
-        self.fields.iter().enumerate().find(|(_, field)| &*field.name == name)
+        let found = self.by_name.binary_search_by_key(&name, |position| &self.fields[*position as usize].name);
+        let position = self.by_name[found.ok()?] as usize;
+        Some((position, &self.fields[position]))
+    }
+
+    /// How many leaves the fields before one have.
+    pub(crate) fn leaves_before(&self, position: usize) -> u32 {
+        self.leaves_before[position]
     }
 }
 
@@ -225,9 +296,7 @@ impl Layout {
             }
             Type::Record(record) => {
                 let mut place = Placement::new(self.packing);
-                for field in &record.fields {
-                    place.add(self.size_bytes(&field.kind)?, self.alignment_bytes(&field.kind))?;
-                }
+                self.field_offsets(record, &mut place)?;
                 place.size_bytes()?
             }
         };
@@ -241,16 +310,25 @@ impl Layout {
             (_, Type::Primitive(primitive)) => primitive.word_bytes(),
             (_, Type::Array(array)) => self.alignment_bytes(&array.element),
             (_, Type::Record(record)) => {
-                record.fields.iter().map(|field| self.alignment_bytes(&field.kind)).max().unwrap_or(1)
+                record.fields().iter().map(|field| self.alignment_bytes(&field.kind)).max().unwrap_or(1)
             }
         }
     }
 
     /// Where the fields of a record begin, counted from its own beginning; `None` where that does not fit an `i64`.
     pub fn field_offsets_bytes(&self, record: &Record) -> Option<Vec<u64>> {
-        let mut place = Placement::new(self.packing);
-        let fields = record.fields.iter();
-        fields.map(|field| place.add(self.size_bytes(&field.kind)?, self.alignment_bytes(&field.kind))).collect()
+        self.field_offsets(record, &mut Placement::new(self.packing))
+    }
+
+    fn field_offsets(&self, record: &Record, place: &mut Placement) -> Option<Vec<u64>> {
+        let mut gaps = record.gaps_bytes.iter();
+        let mut offsets = Vec::with_capacity(record.fields.len());
+        for field in record.fields() {
+            place.skip(gaps.next().copied().unwrap_or(0))?;
+            offsets.push(place.add(self.size_bytes(&field.kind)?, self.alignment_bytes(&field.kind))?);
+        }
+        place.skip(gaps.next().copied().unwrap_or(0))?;
+        Some(offsets)
     }
 
     /// Distances in bytes between neighbours along each axis of an array; `None` where they do not fit an `i64`.
@@ -303,6 +381,12 @@ impl Placement {
         Some(offset)
     }
 
+    /// Leaves out so many bytes.
+    pub fn skip(&mut self, bytes: u64) -> Option<()> {
+        self.end = self.end.checked_add(bytes).filter(|end| *end <= i64::MAX as u64)?;
+        Some(())
+    }
+
     pub fn alignment_bytes(&self) -> u64 {
         self.alignment
     }
@@ -336,16 +420,23 @@ impl fmt::Display for Type {
                 }
                 write!(out, "]{}", array.element)
             }
-            Self::Record(record) => match &record.name {
+            Self::Record(record) => match record.name() {
                 Some(name) => out.write_str(name),
                 None => {
-                    for (position, field) in record.fields.iter().enumerate() {
-                        let before = if position == 0 { "struct { " } else { "; " };
-                        write!(out, "{before}{} {}", field.name, field.kind)?;
+                    let mut gaps = record.gaps_bytes.iter();
+                    let mut entries = Vec::new();
+                    for field in record.fields() {
+                        entries.extend(gap(gaps.next()));
+                        entries.push(format!("{} {}", field.name, field.kind));
                     }
-                    out.write_str(" }")
+                    entries.extend(gap(gaps.next()));
+                    write!(out, "struct {{ {} }}", entries.join("; "))
                 }
             },
         }
     }
+}
+
+fn gap(bytes: Option<&u64>) -> Option<String> {
+    bytes.filter(|bytes| **bytes > 0).map(|bytes| format!("skip {bytes}"))
 }

@@ -165,14 +165,13 @@ impl Updates {
         let mut found = Vec::new();
         for (number, written) in elements(fragment, written)? {
             let own = &fragment.parts()[number];
-            let primitive = dataset.leaves()[own.leaf.0 as usize].primitive;
             self.materialised.overlapping(own.leaf, &written, |place, source, part| {
                 let destination = self.positions[place];
                 let other = &source.fragment.parts()[part];
                 if destination != writer
                     && let Some(elements) = written.intersection(&other.elements)
                 {
-                    let one = planner::move_of(&elements, own, other, primitive);
+                    let one = planner::carry(&elements, own, other);
                     let piece = Piece { source: writer, version: 0, leaf: own.leaf, elements, part };
                     found.push((destination, piece, one));
                 }
@@ -183,15 +182,21 @@ impl Updates {
         }
         found.sort_by_key(|(destination, ..)| *destination);
         let mut updates: Vec<Update> = Vec::new();
-        for same in found.chunk_by(|a, b| a.0 == b.0) {
-            let pieces: Vec<Piece> = same.iter().map(|(_, piece, _)| piece.clone()).collect();
-            let transfers = planner::transfers(same.iter().map(|(.., one)| (writer, one.clone())).collect())?;
+        let mut rest = found.into_iter().peekable();
+        while let Some((destination, ..)) = rest.peek() {
+            let destination = *destination;
+            let (mut pieces, mut carried) = (Vec::new(), Vec::new());
+            while let Some((_, piece, one)) = rest.next_if(|(other, ..)| *other == destination) {
+                pieces.push(piece);
+                carried.push((writer, one));
+            }
+            let transfers = planner::transfers(carried)?;
             let mut leaves: Vec<LeafId> = pieces.iter().map(|piece| piece.leaf).collect();
             leaves.sort_unstable();
             leaves.dedup();
             let names = leaves.into_iter().map(|leaf| (leaf, dataset.leaf_name(leaf))).collect();
             let plan = Plan { pieces, missing: Vec::new(), transfers, names };
-            updates.push(Update { destination: same[0].0, plan });
+            updates.push(Update { destination, plan });
         }
         Ok(updates)
     }

@@ -82,12 +82,9 @@ pub enum Error {
         /// Bytes that are free.
         available: u64,
     },
-    /// Another program that writes the same file.
-    #[error("another program is writing {}: wait for it, or choose another file", path.display())]
-    Busy {
-        /// The file.
-        path: PathBuf,
-    },
+    /// Another program writes the same file, or this user may not.
+    #[error(transparent)]
+    Refused(stillframe_file::Error),
     /// The library of the format refused.
     #[error("cannot write {}: {library} on {what}: {text}", path.display())]
     Library {
@@ -105,8 +102,8 @@ pub enum Error {
 impl From<stillframe_file::Error> for Error {
     fn from(error: stillframe_file::Error) -> Error {
         match error {
-            stillframe_file::Error::Busy { path } => Error::Busy { path },
             stillframe_file::Error::System { path, error } => Error::File { path, error },
+            refused => Error::Refused(refused),
         }
     }
 }

@@ -8,7 +8,7 @@
 
 mod signals;
 
-use rustix::fs::{AtFlags, CWD, Mode, OFlags};
+use rustix::fs::{Access, AtFlags, CWD, Mode, OFlags};
 use rustix::io::Errno;
 use std::fs::{File, Permissions, TryLockError};
 use std::io;
@@ -24,6 +24,17 @@ pub enum Error {
     Busy {
         /// The file.
         path: PathBuf,
+    },
+    /// A file is there that this user may not write.
+    #[error(
+        "cannot write {}: you may not write to it, its mode is {mode:03o}: allow that (chmod u+w), or choose another file",
+        path.display()
+    )]
+    Protected {
+        /// The file.
+        path: PathBuf,
+        /// Its access mode.
+        mode: u32,
     },
     /// The system refused.
     #[error("cannot write {}: {error}", path.display())]
@@ -50,8 +61,9 @@ impl WholeFile {
     /// Begins to write what will be at `path`, in the place of what may be there.
     ///
     /// # Errors
-    /// [`Error::Busy`]; [`Error::System`], also if `path` is a directory.
+    /// [`Error::Protected`]; [`Error::Busy`]; [`Error::System`], also if `path` is a directory.
     pub fn begin(path: &Path) -> Result<WholeFile, Error> {
+        check_writable(path)?;
         let (hidden, folder) = beside(path).map_err(|error| system(path, error))?;
         match remove_abandoned(&hidden, false) {
             // That would be known only when all is written.
@@ -70,8 +82,9 @@ impl WholeFile {
     /// without a name lies nowhere.
     ///
     /// # Errors
-    /// [`Error::Busy`]; [`Error::System`], also if `path` is a directory.
+    /// As those of [`begin`](WholeFile::begin).
     pub fn begin_named(path: &Path) -> Result<WholeFile, Error> {
+        check_writable(path)?;
         let fail = |error: io::Error| system(path, error);
         let (hidden, _) = beside(path).map_err(fail)?;
         // No signal ends this process between making the name and noting it.
@@ -113,10 +126,8 @@ impl WholeFile {
 
     fn place(&mut self) -> io::Result<()> {
         // Who may read and write what is replaced, and nobody else, may do so with what takes its place.
-        if let Ok(replaced) = std::fs::symlink_metadata(&self.path)
-            && replaced.is_file()
-        {
-            self.file.set_permissions(Permissions::from_mode(replaced.mode() & 0o777))?;
+        if let Some(mode) = replaced_mode(&self.path) {
+            self.file.set_permissions(Permissions::from_mode(mode))?;
         }
         self.file.sync_all()?;
         if self.is_named {
@@ -169,6 +180,22 @@ impl Drop for WholeFile {
 
 fn system(path: &Path, error: io::Error) -> Error {
     Error::System { path: path.into(), error }
+}
+
+/// The access mode of the file that is replaced, if there is one.
+fn replaced_mode(path: &Path) -> Option<u32> {
+    let replaced = std::fs::symlink_metadata(path).ok().filter(|found| found.is_file())?;
+    Some(replaced.mode() & 0o777)
+}
+
+/// Refuses to replace a file that the user may not write. To rename another over it, the system asks only for the folder.
+fn check_writable(path: &Path) -> Result<(), Error> {
+    let Some(mode) = replaced_mode(path) else { return Ok(()) };
+    match rustix::fs::accessat(CWD, path, Access::WRITE_OK, AtFlags::EACCESS) {
+        Ok(()) => Ok(()),
+        Err(Errno::ACCESS) => Err(Error::Protected { path: path.into(), mode }),
+        Err(error) => Err(system(path, error.into())),
+    }
 }
 
 /// The hidden name beside a file's, and the folder of both.

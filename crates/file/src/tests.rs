@@ -1,5 +1,5 @@
 use super::*;
-use rustix::process::{Pid, Signal, kill_process};
+use rustix::process::{Pid, Signal, Uid, kill_process};
 use std::io::{BufRead, BufReader, Write};
 use std::os::unix::process::ExitStatusExt;
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
@@ -48,6 +48,34 @@ fn what_takes_the_place_of_a_file_has_its_access_mode() {
             assert_eq!(std::fs::metadata(&path).unwrap().mode() & 0o777, mode, "{way:?}");
         }
     }
+}
+
+#[test]
+fn a_file_that_its_user_may_not_write_is_not_replaced() {
+    const NOBODY: u32 = 65534;
+    let folder = folder();
+    let path = folder.path().join("u.h5");
+    std::fs::write(&path, "old").unwrap();
+    std::fs::set_permissions(&path, Permissions::from_mode(0o444)).unwrap();
+    if rustix::process::geteuid().is_root() {
+        // Root may write any file.
+        WAYS.into_iter().for_each(|way| drop(begin(way, &path).unwrap()));
+        for found in [folder.path(), &path] {
+            std::os::unix::fs::chown(found, Some(NOBODY), None).unwrap();
+        }
+    }
+    let begin_as_nobody = || {
+        if rustix::process::geteuid().is_root() {
+            // Of this thread alone.
+            rustix::thread::set_thread_res_uid(Uid::ROOT, Uid::from_raw(NOBODY), Uid::ROOT).unwrap();
+        }
+        WAYS.map(|way| begin(way, &path).map(drop))
+    };
+    for refused in std::thread::scope(|scope| scope.spawn(begin_as_nobody).join().unwrap()) {
+        let refused = refused.unwrap_err();
+        assert!(matches!(&refused, Error::Protected { mode: 0o444, .. }), "{refused}");
+    }
+    assert_eq!((names(folder.path()), std::fs::read(&path).unwrap()), (vec!["u.h5".into()], b"old".into()));
 }
 
 #[test]

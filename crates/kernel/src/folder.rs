@@ -12,7 +12,7 @@ use rustix::io::Errno;
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
 use std::io;
-use std::os::fd::AsRawFd;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::sync::Arc;
@@ -120,6 +120,19 @@ const FOLDER: OFlags = OFlags::PATH.union(OFlags::DIRECTORY).union(OFlags::CLOEX
 fn step(name: &OsStr) -> io::Result<&OsStr> {
     let is_step = !name.is_empty() && name != "." && name != ".." && !name.as_bytes().contains(&b'/');
     is_step.then_some(name).ok_or_else(|| io::Error::from_raw_os_error(libc::EINVAL))
+}
+
+impl From<File> for Folder {
+    /// A directory that is open already.
+    fn from(handle: File) -> Folder {
+        Folder::new(handle)
+    }
+}
+
+impl AsFd for Folder {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.handle.as_fd()
+    }
 }
 
 impl Folder {
@@ -238,6 +251,14 @@ impl Folder {
     pub fn permit(&self, mode: u32) -> io::Result<()> {
         let inherited = self.about()?.mode & 0o7000;
         Ok(fs::fchmod(self.reopen()?, Mode::from_raw_mode((mode | inherited) as _))?)
+    }
+
+    /// Gives what has a name here, and is no link, all bits of a mode.
+    ///
+    /// # Errors
+    /// As fchmodat(2).
+    pub fn permit_name(&self, name: impl AsRef<OsStr>, mode: u32) -> io::Result<()> {
+        Ok(fs::chmodat(&*self.handle, step(name.as_ref())?, Mode::from_raw_mode(mode as _), AtFlags::empty())?)
     }
 
     /// The names in the directory.

@@ -150,6 +150,21 @@ impl Unforked {
         self.is_ours().then_some(&*self.file)
     }
 
+    /// The file, which forked children inherit from here on; `None` in a forked child.
+    pub fn into_file(self) -> Option<File> {
+        let mut this = ManuallyDrop::new(self);
+        let is_ours = this.is_ours();
+        undivided(|| {
+            is_ours.then(|| {
+                if let Some((_, word, bit)) = place(this.file.as_raw_fd()) {
+                    word.fetch_and(!bit, Ordering::SeqCst);
+                }
+                // SAFETY: the value is not dropped, so that the file is taken once, by the process that opened it.
+                unsafe { ManuallyDrop::take(&mut this.file) }
+            })
+        })
+    }
+
     /// Locks the whole file or directory, as flock(2) does, and waits until nobody else has it locked. Nothing is done in a
     /// forked child.
     ///

@@ -55,3 +55,15 @@ pub fn is_held(file: &File, kind: Kind, start: u64, bytes: u64) -> Result<bool, 
     };
     Ok(call(file, libc::F_OFD_GETLK, kind, start, bytes)?.l_type != libc::F_UNLCK as _)
 }
+
+/// Whether who had the write lock on the first byte of a file has ended. Until somebody had it the file is empty: who takes the lock
+/// writes to the file then.
+pub fn has_ended(file: &File) -> Result<bool, Failure> {
+    // Who may only read the file can lock it, too, but not so that nobody can read it.
+    if is_held(file, Kind::Read, 0, 1)? {
+        return Ok(false);
+    }
+    let about =
+        file.metadata().map_err(|source| Failure { call: "fstat", detail: "a file with a lock".into(), source })?;
+    Ok(about.len() > 0)
+}

@@ -327,6 +327,21 @@ impl Mapping {
         self.advise(offset, bytes, libc::MADV_POPULATE_READ).is_ok()
     }
 
+    /// Makes sure that part of the range can be read. A file in memory takes some where it has a hole, also when that is read, and
+    /// where there is none that would end the process.
+    ///
+    /// # Errors
+    /// As madvise(2): `EFAULT` if there is no memory. A kernel before 5.14, and a device's memory, cannot be asked.
+    pub fn take_to_read(&self, offset: usize, bytes: usize) -> Result<(), Failure> {
+        loop {
+            match self.advise(offset, bytes, libc::MADV_POPULATE_READ) {
+                Err(failure) if failure.errno() == libc::EINTR => {}
+                Err(failure) if failure.errno() == libc::EINVAL => return Ok(()),
+                done => return done,
+            }
+        }
+    }
+
     /// Moves part of a file in memory into large pages, as far as there are any to be had, and enters them. What is there
     /// already costs next to nothing. Best effort: a kernel before 6.1 or another file system cannot.
     pub fn collapse(&self, offset: usize, bytes: usize) -> bool {

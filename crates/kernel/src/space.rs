@@ -1,10 +1,15 @@
 //! Space in files: taking it before it is written, and giving it back (fallocate(2)).
 
+use crate::map::Mapping;
 use crate::{Failure, points};
 use rustix::fs::{self, FallocateFlags, SeekFrom};
 use rustix::io::{Errno, retry_on_intr};
 use std::fs::File;
+use std::io;
 use std::os::unix::fs::FileExt;
+
+/// Of sysfs, in which a device's memory is a file (statfs(2)).
+const SYSFS_MAGIC: i64 = 0x6265_6572;
 
 fn fallocate(file: &File, flags: FallocateFlags, start: u64, bytes: u64) -> Result<(), Failure> {
     let done = retry_on_intr(|| fs::fallocate(file, flags, start, bytes));
@@ -16,7 +21,10 @@ pub fn take(file: &File, start: u64, bytes: u64) -> Result<(), Failure> {
     if let Some(source) = points::fails(libc::ENOSPC) {
         return Err(Failure { call: "fallocate", detail: format!("{bytes} bytes at {start}"), source });
     }
-    fallocate(file, FallocateFlags::KEEP_SIZE, start, bytes)
+    match fallocate(file, FallocateFlags::KEEP_SIZE, start, bytes) {
+        Err(_) if is_device(file) => Ok(()),
+        done => done,
+    }
 }
 
 /// Gives the space behind `bytes` at `start` back; they read as zeros afterwards.
@@ -65,6 +73,35 @@ pub fn first_content(file: &File) -> Result<Option<u64>, Failure> {
         }
     }
     Ok(None)
+}
+
+/// Whether a file is a device's memory (sysfs): all of it is there, for good, and it is read and written by maps alone.
+pub fn is_device(file: &File) -> bool {
+    fs::fstatfs(file).is_ok_and(|status| status.f_type == SYSFS_MAGIC)
+}
+
+/// The first bytes of a file, as far as it has as many.
+///
+/// # Errors
+/// As pread(2), and as mmap(2) if it is a device's memory.
+pub fn read_begin(file: &File, bytes: &mut [u8]) -> io::Result<usize> {
+    let mut length = 0;
+    while length < bytes.len() {
+        match file.read_at(&mut bytes[length..], length as u64) {
+            Ok(0) => break,
+            Ok(count) => length += count,
+            Err(_) if is_device(file) => return read_mapped(file, bytes),
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(length)
+}
+
+fn read_mapped(file: &File, bytes: &mut [u8]) -> io::Result<usize> {
+    let length = (file.metadata()?.len()).min(bytes.len() as u64) as usize;
+    let map = Mapping::shared(file, 0, length, false).map_err(|failure| failure.source)?;
+    map.read(0, &mut bytes[..length]);
+    Ok(length)
 }
 
 /// Bytes that can still be written to the file system of `file`.

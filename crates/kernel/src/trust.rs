@@ -98,6 +98,13 @@ pub enum Distrust {
         /// Whether it is a directory.
         is_folder: bool,
     },
+    /// Somebody else listens at it.
+    Listener {
+        /// Number of who listens.
+        found: u32,
+        /// Number of the process's user.
+        expected: u32,
+    },
     /// It is no file, or no directory.
     Form {
         /// What it is.
@@ -241,6 +248,17 @@ impl Guard {
         Err(error.into())
     }
 
+    /// Looks at who listens at a socket: a user of this number, and of this group.
+    ///
+    /// # Errors
+    /// That nobody said that he is trusted.
+    pub fn check_listener(self, user: u32, group: u32) -> Result<(), Distrust> {
+        let is_trusted = user == self.user
+            || user == 0
+            || [Trust::Any, Trust::User(user), Trust::Group(group)].contains(&self.trust);
+        is_trusted.then_some(()).ok_or(Distrust::Listener { found: user, expected: self.user })
+    }
+
     /// Looks at what is known of a directory or file.
     ///
     /// # Errors
@@ -308,6 +326,11 @@ impl fmt::Display for Distrust {
                      or say that it is meant (option 'trust', or STILLFRAME_TRUST={trust})"
                 )
             }
+            Distrust::Listener { found, expected } => write!(
+                f,
+                "is listened at by user {found}, not by user {expected}: if you did not expect that, look who made it; if you \
+                 did, say so (option 'trust', or STILLFRAME_TRUST=user:{found})"
+            ),
             Distrust::Form { found, expected } => {
                 write!(f, "is {found} where {expected} has to be: look who put it there, and remove it")
             }
@@ -370,6 +393,18 @@ mod tests {
                 let sticky = about(form, mode | STICKY, user, group);
                 assert_eq!(is_good(&sticky, Trust::Own, write), form == Form::Folder);
             }
+        }
+        for (trust, is_trusted) in [
+            (Trust::Own, false),
+            (Trust::User(other + 1), false),
+            (Trust::Group(group + 1), false),
+            (Trust::User(other), true),
+            (Trust::Group(group), true),
+            (Trust::Any, true),
+        ] {
+            let guard = Guard::new(trust, Purpose::Look);
+            assert_eq!(guard.check_listener(other, group).is_ok(), is_trusted, "{trust}");
+            assert!(guard.check_listener(user, group).is_ok() && guard.check_listener(0, 0).is_ok());
         }
         let link = about(Form::Link, 0o777, user, group);
         let found = check(&link, Form::File, Trust::Any, Purpose::Look);

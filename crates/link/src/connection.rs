@@ -47,6 +47,11 @@ impl Cut {
     pub fn cut(&self) {
         self.shared.end_with("it was cut");
     }
+
+    /// Whether it has ended, by whichever side.
+    pub fn has_ended(&self) -> bool {
+        self.shared.check().is_err() || self.shared.socket.has_hung_up()
+    }
 }
 
 impl fmt::Debug for Cut {

@@ -1,6 +1,6 @@
 //! What is done when the library is loaded, and at the end of the process.
 
-use crate::{fork, next, nodes, pool, report, say, segments, setting, stacks};
+use crate::{code, fork, next, nodes, pool, report, say, segments, setting, stacks};
 use libc::{c_char, c_int};
 use std::ffi::CStr;
 
@@ -27,12 +27,15 @@ extern "C" fn begin(_: c_int, _: *const *const c_char, environment: *const *cons
     next::find_all();
     // What the pool's pages are decides where ranges of addresses may begin. That there is none is said when one is
     // asked for.
-    drop(pool::open());
+    let has_pool = pool::open().is_ok();
     nodes::find();
     report::begin();
     if !is_watched {
         // SAFETY: as said above.
         unsafe { segments::move_all() };
+        if has_pool {
+            code::map_all();
+        }
     }
 }
 

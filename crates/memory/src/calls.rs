@@ -1,15 +1,20 @@
 //! The calls that map memory, and change what is mapped.
 //!
-//! What the program maps itself is the kernel's, with all that may be done to it; it is only filled at once, with large
-//! pages. Where a call concerns pages of the pool, which the kernel cannot cut, these become ordinary memory first.
+//! What the program maps itself is the kernel's, with all that may be done to it; it is only in large pages, and filled at
+//! once if it is not much. Where a call concerns pages of the pool, which the kernel cannot cut, these become ordinary memory first.
 
 use crate::count::{self, MAPPED};
-use crate::kernel::{PAGE_BYTES, WINDOW_BYTES, set_errno};
+use crate::kernel::{PAGE_BYTES, WINDOW_BYTES, errno, quietly, set_errno};
 use crate::next;
 use crate::plain;
-use crate::windows;
+use crate::stacks;
+use crate::windows::{self, SPARSE_BYTES};
 use libc::{c_int, c_void, off_t, size_t};
 use std::sync::atomic::{AtomicUsize, Ordering};
+
+/// Of madvise(2), what `libc` does not name everywhere.
+const MADV_WIPEONFORK: c_int = 18;
+const MADV_GUARD_INSTALL: c_int = 102;
 
 /// `MAP_FAILED`.
 const FAILED: usize = usize::MAX;
@@ -59,6 +64,9 @@ pub unsafe extern "C" fn mmap(
         return libc::MAP_FAILED;
     }
     let real = |bytes| next::mmap(address as usize, bytes, protection, flags, file, offset);
+    if fixed {
+        windows::note_cut(address as usize, bytes);
+    }
     if fixed && flags & libc::MAP_ANONYMOUS != 0 && is_in_filled(address as usize, bytes) {
         let at = real(bytes);
         if at != FAILED {
@@ -125,10 +133,15 @@ fn at_window(bytes: usize, real: impl Fn(usize) -> usize) -> usize {
     begin
 }
 
+/// Fills what the program mapped. Of much it may want a little: libraries of linear algebra map a hundred MiB for each thread, and
+/// use a few of them. That comes when it is touched, a large page at a time.
 fn fill(address: usize, bytes: usize) {
     let begin = address.next_multiple_of(PAGE_BYTES);
     let end = (address + bytes).next_multiple_of(PAGE_BYTES);
-    if plain::fill(begin, end - begin) {
+    if end - begin >= SPARSE_BYTES {
+        plain::advise(begin, end - begin);
+        MAPPED.add(end - begin);
+    } else if plain::fill(begin, end - begin) {
         MAPPED.add(end - begin);
     }
 }
@@ -142,7 +155,8 @@ pub unsafe extern "C" fn munmap(address: *mut c_void, bytes: size_t) -> c_int {
     if soften(address, bytes).is_err() {
         return -1;
     }
-    let result = next::munmap(address as usize, bytes);
+    windows::note_cut(address as usize, bytes);
+    let result = windows::vacate(address as usize, bytes, next::munmap);
     if result == 0 && bytes >= WINDOW_BYTES {
         forget(address as usize);
     }
@@ -169,7 +183,21 @@ pub unsafe extern "C" fn mremap(
     if soften(address, bytes).is_err() || is_fixed && soften(new_address, new_bytes).is_err() {
         return libc::MAP_FAILED;
     }
-    let at = next::mremap(address as usize, bytes, new_bytes, flags, new_address);
+    if is_fixed {
+        windows::note_cut(new_address as usize, new_bytes);
+    }
+    let at = match move_of_heap(address as usize, bytes, new_bytes, flags, new_address) {
+        Some(at) => at,
+        None => {
+            windows::note_cut(address as usize, bytes);
+            next::mremap(address as usize, bytes, new_bytes, flags, new_address)
+        }
+    };
+    if at != FAILED {
+        // What the kernel gave up of the heap. What stays where it was is no hole, and is not to be taken for one.
+        let kept = if at == address as usize { new_bytes.next_multiple_of(PAGE_BYTES).min(bytes) } else { 0 };
+        windows::take_back(address as usize + kept, bytes - kept);
+    }
     if at != FAILED && bytes > 0 && forget(address as usize) {
         remember(at, new_bytes);
         if new_bytes >= bytes + WINDOW_BYTES {
@@ -177,6 +205,49 @@ pub unsafe extern "C" fn mremap(
         }
     }
     at as *mut c_void
+}
+
+/// Shrinks or moves memory of the heap, whose addresses nobody else is to get meanwhile. `None`: that is not what is to be done, or
+/// not possible.
+fn move_of_heap(
+    address: usize,
+    bytes: usize,
+    new_bytes: usize,
+    flags: c_int,
+    new_address: *mut c_void,
+) -> Option<usize> {
+    let bytes = bytes.checked_next_multiple_of(PAGE_BYTES)?;
+    let new_whole = new_bytes.checked_next_multiple_of(PAGE_BYTES)?;
+    if new_bytes == 0 || !windows::is_of_heap(address, bytes) {
+        return None;
+    }
+    if flags & !libc::MREMAP_MAYMOVE == 0 && new_whole <= bytes {
+        let rest = bytes - new_whole;
+        windows::note_cut(address + new_whole, rest);
+        return (rest == 0 || windows::vacate(address + new_whole, rest, next::munmap) == 0).then_some(address);
+    }
+    let is_fixed = flags & libc::MREMAP_FIXED != 0;
+    let new = new_address as usize;
+    let is_beside = !is_fixed || new >= address + bytes || new.saturating_add(new_whole) <= address;
+    // Others are refused, or leave what was there.
+    if flags & !libc::MREMAP_FIXED != libc::MREMAP_MAYMOVE || !is_beside || is_fixed && !new.is_multiple_of(PAGE_BYTES)
+    {
+        return None;
+    }
+    let moved =
+        windows::move_out(address, bytes, |from| match next::mremap(from, bytes, new_bytes, flags, new_address) {
+            FAILED => Err(errno()),
+            at => Ok(at),
+        });
+    match moved {
+        Ok(at) => Some(at),
+        // The kernel may know a way all the same.
+        Err(libc::EINVAL | libc::EFAULT) => None,
+        Err(errno) => {
+            set_errno(errno);
+            Some(FAILED)
+        }
+    }
 }
 
 /// See mprotect(2).
@@ -188,7 +259,21 @@ pub unsafe extern "C" fn mprotect(address: *mut c_void, bytes: size_t, protectio
     if soften(address, bytes).is_err() {
         return -1;
     }
+    windows::note_cut(address as usize, bytes);
     next::mprotect(address as usize, bytes, protection)
+}
+
+/// See pkey_mprotect(2).
+///
+/// # Safety
+/// As of the C library's.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn pkey_mprotect(address: *mut c_void, bytes: size_t, protection: c_int, key: c_int) -> c_int {
+    if soften(address, bytes).is_err() {
+        return -1;
+    }
+    windows::note_cut(address as usize, bytes);
+    next::pkey_mprotect(address as usize, bytes, protection, key)
 }
 
 /// See madvise(2).
@@ -198,7 +283,15 @@ pub unsafe extern "C" fn mprotect(address: *mut c_void, bytes: size_t, protectio
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn madvise(address: *mut c_void, bytes: size_t, advice: c_int) -> c_int {
     let at = address as usize;
-    let real = || next::madvise(at, bytes, advice);
+    let real = || {
+        // What a block was advised is not meant for the next one.
+        if let libc::MADV_DONTFORK | libc::MADV_DONTDUMP | MADV_WIPEONFORK | MADV_GUARD_INSTALL | libc::MADV_HWPOISON =
+            advice
+        {
+            windows::note_cut(at, bytes);
+        }
+        next::madvise(at, bytes, advice)
+    };
     if bytes == 0 || !at.is_multiple_of(PAGE_BYTES) || !windows::touches_pool(at, bytes) {
         return real();
     }
@@ -232,6 +325,93 @@ pub unsafe extern "C" fn madvise(address: *mut c_void, bytes: size_t, advice: c_
         _ if soften(address, bytes).is_err() => -1,
         _ => real(),
     }
+}
+
+/// See sigaltstack(2). The kernel writes to such a stack, and would not wait while a large page is cut.
+///
+/// # Safety
+/// As of the C library's.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn sigaltstack(stack: *const libc::stack_t, before: *mut libc::stack_t) -> c_int {
+    // What cannot be read the kernel refuses.
+    if let Some(stack) = stacks::read_given(stack as usize)
+        && stack.ss_flags & libc::SS_DISABLE == 0
+    {
+        stand_on(&stack);
+    }
+    next::sigaltstack(stack, before)
+}
+
+/// Has somebody stand on ordinary memory, if that can be.
+fn stand_on(stack: &libc::stack_t) {
+    let _ = quietly(|| windows::soften(stack.ss_sp as usize, stack.ss_size));
+}
+
+/// See makecontext(3): how many arguments there are the call says itself, so all of them pass by.
+///
+/// # Safety
+/// As of the C library's.
+#[cfg(target_arch = "x86_64")]
+#[unsafe(no_mangle)]
+#[unsafe(naked)]
+pub unsafe extern "C" fn makecontext() {
+    // The first six arguments are in registers, the seventh and so on behind the address that this returns to. With eight
+    // words pushed the stack is as it has to be at a call.
+    std::arch::naked_asm!(
+        "push rdi",
+        "push rsi",
+        "push rdx",
+        "push rcx",
+        "push r8",
+        "push r9",
+        "push rax",
+        "call {prepare}",
+        "mov r11, rax",
+        "pop rax",
+        "pop r9",
+        "pop r8",
+        "pop rcx",
+        "pop rdx",
+        "pop rsi",
+        "pop rdi",
+        "jmp r11",
+        prepare = sym prepare_context,
+    )
+}
+
+/// The same for another processor: the first eight arguments are in registers.
+///
+/// # Safety
+/// As of the C library's.
+#[cfg(target_arch = "aarch64")]
+#[unsafe(no_mangle)]
+#[unsafe(naked)]
+pub unsafe extern "C" fn makecontext() {
+    std::arch::naked_asm!(
+        "stp x29, x30, [sp, #-80]!",
+        "stp x0, x1, [sp, #16]",
+        "stp x2, x3, [sp, #32]",
+        "stp x4, x5, [sp, #48]",
+        "stp x6, x7, [sp, #64]",
+        "bl {prepare}",
+        "mov x16, x0",
+        "ldp x0, x1, [sp, #16]",
+        "ldp x2, x3, [sp, #32]",
+        "ldp x4, x5, [sp, #48]",
+        "ldp x6, x7, [sp, #64]",
+        "ldp x29, x30, [sp], #80",
+        "br x16",
+        prepare = sym prepare_context,
+    )
+}
+
+/// Has a fiber stand on ordinary memory: the kernel writes there when a signal comes, and would not wait while a large page is
+/// cut. Gives the function that makes it.
+#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
+extern "C" fn prepare_context(context: *const libc::ucontext_t) -> usize {
+    // SAFETY: the caller of makecontext(3) gives one.
+    stand_on(unsafe { &(*context).uc_stack });
+    next::makecontext_address()
 }
 
 /// See brk(2).

@@ -80,12 +80,44 @@ pub unsafe extern "C" fn cfree(block: *mut c_void) {
     unsafe { free(block) }
 }
 
+/// See malloc(3). Notes who calls it.
+///
+/// # Safety
+/// As of the C library's.
+#[cfg(target_arch = "x86_64")]
+#[unsafe(no_mangle)]
+#[unsafe(naked)]
+pub unsafe extern "C" fn realloc(block: *mut c_void, bytes: size_t) -> *mut c_void {
+    std::arch::naked_asm!("mov rdx, [rsp]", "jmp {}", sym realloc_at)
+}
+
+/// See malloc(3). Notes who calls it.
+///
+/// # Safety
+/// As of the C library's.
+#[cfg(target_arch = "aarch64")]
+#[unsafe(no_mangle)]
+#[unsafe(naked)]
+pub unsafe extern "C" fn realloc(block: *mut c_void, bytes: size_t) -> *mut c_void {
+    std::arch::naked_asm!("mov x2, x30", "b {}", sym realloc_at)
+}
+
 /// See malloc(3).
 ///
 /// # Safety
 /// As of the C library's.
+#[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn realloc(block: *mut c_void, bytes: size_t) -> *mut c_void {
+    // SAFETY: the caller's.
+    unsafe { realloc_at(block, bytes, 0) }
+}
+
+/// As [`realloc`], for a caller to which it returns at this address; 0 is none.
+///
+/// # Safety
+/// As of the C library's.
+unsafe extern "C" fn realloc_at(block: *mut c_void, bytes: size_t, site: usize) -> *mut c_void {
     if block.is_null() {
         return malloc(bytes);
     }
@@ -96,7 +128,7 @@ pub unsafe extern "C" fn realloc(block: *mut c_void, bytes: size_t) -> *mut c_vo
             null_mut()
         }
         // SAFETY: the caller's.
-        Some(of) => unsafe { heap::reallocate(block, of, bytes) },
+        Some(of) => unsafe { heap::reallocate(block, of, bytes, site) },
         None if next::has_other_allocator() => next::realloc(block, bytes),
         // SAFETY: the caller's.
         None => unsafe { __libc_realloc(block, bytes) },
@@ -111,7 +143,7 @@ pub unsafe extern "C" fn realloc(block: *mut c_void, bytes: size_t) -> *mut c_vo
 pub unsafe extern "C" fn reallocarray(block: *mut c_void, count: size_t, bytes: size_t) -> *mut c_void {
     match count.checked_mul(bytes) {
         // SAFETY: the caller's.
-        Some(bytes) => unsafe { realloc(block, bytes) },
+        Some(bytes) => unsafe { realloc_at(block, bytes, 0) },
         None => {
             crate::kernel::set_errno(libc::ENOMEM);
             null_mut()

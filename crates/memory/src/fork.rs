@@ -6,14 +6,17 @@
 //! threads of the parent may write meanwhile; what the kernel takes from the child then is seen while it copies, by an
 //! error and not by a signal. Then the child ends, and `fork` fails in the parent as if there had been no memory.
 
+use crate::blocks;
 use crate::count;
 use crate::heap;
 use crate::kernel::{self, Descriptor, Errno, PAGE_BYTES, READ_WRITE, WINDOW_BYTES, map, read_own, unmap};
 use crate::lock::Lock;
-use crate::pieces::{self, Window};
-use crate::pool;
+use crate::pieces::{self, Purpose, Window};
 use crate::report;
+use crate::room;
 use crate::say::say;
+use crate::signals;
+use crate::sites;
 use crate::stacks;
 use crate::windows;
 use libc::c_int;
@@ -35,9 +38,6 @@ thread_local! {
 /// What a child without memory ends with, which nobody sees where `fork` is this library's.
 const LOST: c_int = 127;
 
-/// What is free in the pool when a process forks, if it can be.
-const SPARE_BYTES: usize = 4 * WINDOW_BYTES;
-
 /// Bytes that are looked at together: where they are all zeros nothing is written.
 const BUFFER_BYTES: usize = 256 << 10;
 
@@ -49,6 +49,10 @@ pub fn install() {
 
 /// Runs a call that forks. What the child could not have is an error.
 pub fn forked(call: impl FnOnce() -> libc::pid_t) -> libc::pid_t {
+    if blocks::is_changing() {
+        kernel::set_errno(libc::EAGAIN);
+        return -1;
+    }
     // The child would copy the stack that it stands on, and go on on the copy.
     if windows::touches_pool(stacks::here(), 1) {
         static IS_SAID: AtomicBool = AtomicBool::new(false);
@@ -67,9 +71,7 @@ pub fn forked(call: impl FnOnce() -> libc::pid_t) -> libc::pid_t {
     let _ = IS_ASKED.try_with(|asked| asked.set(false));
     if child > 0 && IS_LOST.try_with(|lost| lost.replace(false)).unwrap_or(false) {
         complain();
-        let mut status = 0;
-        // SAFETY: the child has ended or is about to; the call writes a number.
-        while unsafe { libc::waitpid(child, &mut status, 0) } < 0 && kernel::errno() == libc::EINTR {}
+        kernel::wait_for(child);
         kernel::set_errno(libc::ENOMEM);
         return -1;
     }
@@ -81,7 +83,7 @@ fn has_pool() -> bool {
 }
 
 /// The signals that the thread that forks had blocked, which is the one that has [`FORKS`].
-struct Mask(UnsafeCell<MaybeUninit<libc::sigset_t>>);
+struct Mask(UnsafeCell<MaybeUninit<signals::Mask>>);
 
 // SAFETY: written and read by who has `FORKS` alone.
 unsafe impl Sync for Mask {}
@@ -92,11 +94,12 @@ pub extern "C" fn before() {
     kernel::quietly(|| {
         // No handler runs until both are done: it might ask for memory, or leave by a jump, while the locks are held; and in
         // the child what it touches might not be there.
-        let mask = blocked(None);
+        let mask = signals::block();
         FORKS.take();
         // SAFETY: this thread has `FORKS`.
         unsafe { (*MASK.0.get()).write(mask) };
         heap::lock().take();
+        blocks::lock().take();
         windows::lock().take();
         pieces::lock().take();
         if has_pool() {
@@ -128,27 +131,37 @@ fn above_standard(end: Descriptor) -> c_int {
     }
 }
 
-/// Sees to it that the pool has some pages for what is written until the child has copied all: by other threads, and by the C
-/// library in the child before it calls anybody, as it opens the locks of files where there were other threads. In an empty pool
-/// the child would end of that.
+/// Sees to it that the pool has some pages for what is written until the child has copied all.
 fn make_room() {
-    if stacks::has_threads()
-        && let Ok(pool) = pool::open()
-        && pool.page_bytes == WINDOW_BYTES
-        && pool.free_bytes < SPARE_BYTES
-    {
-        windows::spare(SPARE_BYTES - pool.free_bytes);
+    if !room::give_back() && stacks::has_threads() {
+        empty_unused(room::missing_pages());
+    }
+}
+
+/// Gives pages back in which no block lies.
+fn empty_unused(mut count: usize) {
+    for piece in pieces::all().filter(|piece| piece.purpose == Purpose::Block) {
+        for window in (0..piece.windows).rev() {
+            if count == 0 {
+                return;
+            }
+            let is_unused = || !blocks::has_any(piece.address_of(window), WINDOW_BYTES);
+            if piece.window(window) == Window::Pool && is_unused() && windows::empty(&piece, window..window + 1) {
+                count -= 1;
+            }
+        }
     }
 }
 
 fn unlock() {
     // SAFETY: this thread has `FORKS`, and wrote it before.
-    let mut mask = unsafe { (*MASK.0.get()).assume_init() };
+    let mask = unsafe { (*MASK.0.get()).assume_init_read() };
     pieces::lock().give();
     windows::lock().give();
+    blocks::lock().give();
     heap::lock().give();
     FORKS.give();
-    blocked(Some(&mut mask));
+    signals::restore(&mask);
 }
 
 fn take(end: usize) -> Option<Descriptor> {
@@ -159,17 +172,20 @@ pub extern "C" fn in_parent() {
     kernel::quietly(|| {
         let reader = take(0);
         drop(take(1));
+        let mut is_to_be_said = false;
         if let Some(reader) = reader {
             // The child says one byte, or ends, and then nobody is left to say anything.
             let is_whole = reader.read(&mut [0]) == Ok(1);
             let is_asked = IS_ASKED.try_with(Cell::get).unwrap_or(false);
             // Whoever asks says it himself, if there was a child at all.
-            if !is_whole && !is_asked {
-                complain();
-            }
+            is_to_be_said = !is_whole && !is_asked;
             let _ = IS_LOST.try_with(|lost| lost.set(!is_whole));
         }
+        room::take_again();
         unlock();
+        if is_to_be_said {
+            complain();
+        }
     });
 }
 
@@ -177,11 +193,13 @@ pub extern "C" fn in_child() {
     kernel::quietly(|| {
         drop(take(0));
         let writer = take(1);
+        windows::take_holes_back();
         if copy_all().is_err() {
             // SAFETY: ends the process, of which the parent learns.
             unsafe { libc::syscall(libc::SYS_exit_group, LOST) };
         }
         count::begin_child();
+        sites::begin_child();
         report::begin_process();
         if let Some(writer) = writer {
             kernel::write(writer.0, &[1]);
@@ -202,19 +220,6 @@ fn complain() {
     }
 }
 
-/// Blocks all signals, or sets the mask to what it was: a handler might touch what is not there any more.
-fn blocked(to: Option<&mut libc::sigset_t>) -> libc::sigset_t {
-    // SAFETY: sets are plain data, which the calls fill.
-    unsafe {
-        let mut all: libc::sigset_t = std::mem::zeroed();
-        let mut before: libc::sigset_t = std::mem::zeroed();
-        libc::sigfillset(&mut all);
-        let to = to.map_or(&raw const all, |set| &raw const *set);
-        libc::pthread_sigmask(libc::SIG_SETMASK, to, &mut before);
-        before
-    }
-}
-
 fn copy_all() -> Result<(), Errno> {
     if !has_pool() {
         return Ok(());
@@ -223,7 +228,8 @@ fn copy_all() -> Result<(), Errno> {
     // SAFETY: just mapped, as long, and nobody else's.
     let bytes = unsafe { std::slice::from_raw_parts_mut(buffer as *mut u8, BUFFER_BYTES) };
     for piece in pieces::all() {
-        let mut copy = |from, to, count| copy(from, to, count, bytes);
+        let is_ours = piece.purpose == Purpose::Block;
+        let mut copy = |from, to, count| copy(from, to, count, &mut *bytes, is_ours);
         windows::each_pool(&piece, 0..piece.windows, |run| windows::replace(&piece, run, &mut copy))?;
     }
     // SAFETY: mapped above.
@@ -231,10 +237,13 @@ fn copy_all() -> Result<(), Errno> {
     Ok(())
 }
 
-/// Copies what is not zero into memory that is.
-fn copy(from: usize, to: usize, bytes: usize, buffer: &mut [u8]) -> Result<(), Errno> {
+/// Copies what is not zero into memory that is, and of a range of blocks only these.
+fn copy(from: usize, to: usize, bytes: usize, buffer: &mut [u8], is_of_blocks: bool) -> Result<(), Errno> {
     for at in (0..bytes).step_by(buffer.len()) {
         let count = buffer.len().min(bytes - at);
+        if is_of_blocks && !blocks::has_any(from + at, count) {
+            continue;
+        }
         read_own(from + at, &mut buffer[..count])?;
         for (index, page) in buffer[..count].chunks_exact(PAGE_BYTES).enumerate() {
             if page.iter().any(|byte| *byte != 0) {

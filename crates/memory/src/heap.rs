@@ -1,16 +1,19 @@
 //! The allocator: mimalloc, over ranges of addresses that it is given and whose memory it asks for here.
 //!
-//! It never gives memory back, so that a program that allocates and frees in each time step makes no system call.
-//! Blocks that are larger than what it can share out, and those aligned to more than it can, are pieces of their own.
+//! It never gives memory back, so that a program that allocates and frees in each time step makes no system call. Large
+//! blocks, and those aligned to more than it can, are not its.
 
-use crate::kernel::{WINDOW_BYTES, set_errno};
+use crate::blocks::{self, Begin, Block};
+use crate::kernel::{PAGE_BYTES, WINDOW_BYTES, copy_nonzero, has_address_limit, set_errno};
 use crate::lock::Lock;
 use crate::pieces::{self, Piece, Purpose};
+use crate::pool;
+use crate::sites;
 use crate::windows::{self, Want};
 use libc::{c_int, c_long, c_void, size_t};
 use std::cell::Cell;
 use std::ptr::null_mut;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 
 type Commit = extern "C" fn(bool, *mut c_void, size_t, *mut bool, *mut c_void) -> bool;
 
@@ -28,10 +31,9 @@ unsafe extern "C" {
         commit_argument: *mut c_void,
         arena: *mut *mut c_void,
     ) -> bool;
-    fn mi_malloc_aligned_at(bytes: size_t, align: size_t, offset: size_t) -> *mut c_void;
-    fn mi_zalloc_aligned_at(bytes: size_t, align: size_t, offset: size_t) -> *mut c_void;
     fn mi_usable_size(block: *const c_void) -> size_t;
     fn mi_thread_init();
+    fn mi_thread_done();
     fn mi_option_set(option: c_int, value: c_long);
 }
 
@@ -52,20 +54,14 @@ const ARENA_BYTES_BOUNDED: usize = 64 << 20;
 const ARENA_BYTES_MOST: usize = 16 << 30;
 /// Ranges that one request adds until it gives up: others may take what it added, too.
 const GROWTHS_MOST: usize = 16;
-/// From here on a block is a piece of its own.
-const BLOCK_BYTES: usize = 8 << 30;
 /// The largest alignment that the allocator knows.
 const ALIGN_MOST: usize = 64 << 10;
 /// Below this the allocator aligns blocks to less than the C library does.
 const BYTES_LEAST: usize = 16;
-/// From here on blocks are coloured.
-const COLOURED_BYTES: usize = 1 << 20;
-const COLOUR_BYTES: usize = 512;
-const COLOURS: usize = 61;
-const COLOUR_ALIGN: usize = 32 << 10;
 
 thread_local! {
     static IS_NOTING: Cell<bool> = const { Cell::new(false) };
+    static IS_GROWING: Cell<bool> = const { Cell::new(false) };
     static HAS_FAILED: Cell<bool> = const { Cell::new(false) };
 }
 
@@ -74,6 +70,19 @@ static GROWTH: Lock = Lock::new();
 /// Held across `fork`.
 pub fn lock() -> &'static Lock {
     &GROWTH
+}
+
+/// Runs `work` with the lock.
+fn growing<T>(work: impl FnOnce() -> T) -> T {
+    let note = |is_growing| IS_GROWING.try_with(|noted| noted.set(is_growing));
+    let result = GROWTH.during(|| {
+        let _ = note(true);
+        let result = work();
+        let _ = note(false);
+        result
+    });
+    pool::complain();
+    result
 }
 
 static RESERVED: AtomicUsize = AtomicUsize::new(0);
@@ -85,6 +94,9 @@ extern "C" fn commit(is_wanted: bool, start: *mut c_void, bytes: size_t, _: *mut
     }
     let want = if IS_NOTING.try_with(Cell::get).unwrap_or(false) { Want::Notes } else { Want::Large };
     let is_done = windows::fill(start as usize, bytes, want);
+    if !IS_GROWING.try_with(Cell::get).unwrap_or(true) {
+        pool::complain();
+    }
     if !is_done {
         let _ = HAS_FAILED.try_with(|failed| failed.set(true));
     }
@@ -103,12 +115,16 @@ enum Growth {
 /// Gives the allocator another range, which can hold a block of this size. `seen` is what it had when it was found too
 /// little.
 fn grow(bytes: usize, seen: usize) -> Growth {
-    let _held = GROWTH.hold();
+    growing(|| grow_held(bytes, seen))
+}
+
+fn grow_held(bytes: usize, seen: usize) -> Growth {
     let had = RESERVED.load(Ordering::Relaxed);
     if had != seen {
         return Growth::ByOther;
     }
     if had == 0 {
+        prepare();
         // SAFETY: numbers of options that there are.
         unsafe {
             mi_option_set(PURGE_DELAY, -1);
@@ -123,7 +139,7 @@ fn grow(bytes: usize, seen: usize) -> Growth {
     let needed = bytes.saturating_add(2 * ARENA_BYTES).next_multiple_of(ARENA_BYTES);
     // The allocator's own notes at the begin are no page of the pool, and a page of 1 GiB wants room behind them.
     let room = if page_align() > WINDOW_BYTES { 4 * page_align() } else { 0 };
-    let usual = if is_bounded() { ARENA_BYTES_BOUNDED } else { ARENA_BYTES_FIRST.max(room) };
+    let usual = if has_address_limit() { ARENA_BYTES_BOUNDED } else { ARENA_BYTES_FIRST.max(room) };
     let wanted = usual.max(had).min(ARENA_BYTES_MOST).max(needed) / ARENA_BYTES * ARENA_BYTES;
     let reserve = |bytes| pieces::reserve(Purpose::Heap, bytes, page_align());
     let Ok(piece) = reserve(wanted).or_else(|_| reserve(needed)) else { return Growth::Failed };
@@ -149,25 +165,46 @@ fn grow(bytes: usize, seen: usize) -> Growth {
 }
 
 fn page_align() -> usize {
-    crate::pool::page_bytes().max(WINDOW_BYTES)
-}
-
-/// Whether the process may have only so many addresses.
-fn is_bounded() -> bool {
-    // SAFETY: plain data, which the call fills.
-    unsafe {
-        let mut limit: libc::rlimit = std::mem::zeroed();
-        libc::getrlimit(libc::RLIMIT_AS, &mut limit) == 0 && limit.rlim_cur != libc::RLIM_INFINITY
-    }
+    pool::page_bytes().max(WINDOW_BYTES)
 }
 
 /// Has the allocator prepare for the thread that calls this, which no fork may cut in two: its own locks are not known
 /// to a child.
 pub fn begin_thread() {
-    let _held = GROWTH.hold();
-    // SAFETY: takes nothing.
-    unsafe { mi_thread_init() };
+    growing(|| {
+        // SAFETY: takes nothing.
+        unsafe { mi_thread_init() };
+        if let Some(key) = KEY.load(Ordering::Relaxed).checked_sub(1) {
+            // SAFETY: the key was made, and its value is never read.
+            unsafe { libc::pthread_setspecific(key, &raw const KEY as *const c_void) };
+        }
+    });
 }
+
+/// Runs at the end of a thread. What the allocator does there on its own takes locks that a child of a fork would find taken.
+extern "C" fn end_thread(_: *mut c_void) {
+    // SAFETY: takes nothing.
+    growing(|| unsafe { mi_thread_done() });
+}
+
+/// The key whose value has [`end_thread`] called, plus one.
+static KEY: AtomicU32 = AtomicU32::new(0);
+
+/// Runs before the allocator's own begin, which makes a key, too: of two values that of the older key ends first.
+extern "C" fn prepare() {
+    if KEY.load(Ordering::Relaxed) != 0 {
+        return;
+    }
+    let mut key = 0;
+    // SAFETY: the function lives as long as the process, because a preloaded library is never unloaded.
+    if unsafe { libc::pthread_key_create(&mut key, Some(end_thread)) } == 0 {
+        KEY.store(key + 1, Ordering::Relaxed);
+    }
+}
+
+#[used]
+#[unsafe(link_section = ".init_array.00001")]
+static PREPARE: extern "C" fn() = prepare;
 
 /// Asks the allocator, which is given more addresses where it has too few.
 fn asking(bytes: usize, ask: impl Fn() -> *mut c_void) -> *mut c_void {
@@ -201,7 +238,7 @@ fn asking(bytes: usize, ask: impl Fn() -> *mut c_void) -> *mut c_void {
 /// A block.
 #[inline]
 pub fn allocate(bytes: usize, is_zero: bool) -> *mut c_void {
-    if bytes < COLOURED_BYTES && RESERVED.load(Ordering::Relaxed) > 0 {
+    if bytes < blocks::LEAST_BYTES && RESERVED.load(Ordering::Relaxed) > 0 {
         let bytes = bytes.max(BYTES_LEAST);
         // SAFETY: takes a size.
         let block =
@@ -215,69 +252,35 @@ pub fn allocate(bytes: usize, is_zero: bool) -> *mut c_void {
 
 #[cold]
 fn allocate_slowly(bytes: usize, is_zero: bool) -> *mut c_void {
-    if bytes > isize::MAX as usize - ARENA_BYTES_MOST {
-        set_errno(libc::ENOMEM);
-        return null_mut();
+    if bytes >= blocks::LEAST_BYTES {
+        return large(bytes, Begin::Coloured, is_zero);
     }
-    if bytes >= BLOCK_BYTES {
-        return piece_for(bytes, page_align()).unwrap_or_else(no_memory);
-    }
-    if bytes < COLOURED_BYTES {
-        let bytes = bytes.max(BYTES_LEAST);
-        // SAFETY: takes a size.
-        return asking(bytes, || unsafe {
-            if is_zero { libmimalloc_sys::mi_zalloc(bytes) } else { libmimalloc_sys::mi_malloc(bytes) }
-        });
-    }
-    // Arrays of a power of two would else begin at the same set of the caches.
-    static COLOUR: AtomicUsize = AtomicUsize::new(0);
-    let colour = COLOUR.fetch_add(1, Ordering::Relaxed) % COLOURS * COLOUR_BYTES;
-    let offset = (COLOUR_ALIGN - colour) % COLOUR_ALIGN;
-    // SAFETY: takes sizes.
+    let bytes = bytes.max(BYTES_LEAST);
+    // SAFETY: takes a size.
     asking(bytes, || unsafe {
-        if is_zero {
-            mi_zalloc_aligned_at(bytes, COLOUR_ALIGN, offset)
-        } else {
-            mi_malloc_aligned_at(bytes, COLOUR_ALIGN, offset)
-        }
+        if is_zero { libmimalloc_sys::mi_zalloc(bytes) } else { libmimalloc_sys::mi_malloc(bytes) }
     })
 }
 
-fn no_memory() -> *mut c_void {
-    set_errno(libc::ENOMEM);
-    null_mut()
-}
-
-/// A block that is a piece of its own.
-fn piece_for(bytes: usize, align: usize) -> Option<*mut c_void> {
-    let piece = pieces::reserve(Purpose::Block, bytes, align.max(page_align())).ok()?;
-    if !windows::fill(piece.address, bytes, Want::Large) {
-        give_back(piece);
-        return None;
+fn large(bytes: usize, begin: Begin, is_zero: bool) -> *mut c_void {
+    let Some(Block { address, is_fresh }) = blocks::allocate(bytes, begin) else {
+        set_errno(libc::ENOMEM);
+        return null_mut();
+    };
+    if is_zero && !is_fresh {
+        windows::clear(address, bytes);
     }
-    Some(piece.address as *mut c_void)
-}
-
-fn give_back(piece: Piece) {
-    crate::kernel::quietly(|| {
-        let _held = windows::lock().hold();
-        windows::forget(&piece);
-        // SAFETY: the block is freed, or was never handed out.
-        unsafe { pieces::give_back(piece) };
-    });
+    address as *mut c_void
 }
 
 /// A block at a multiple of `align`, a power of two. `None`: it is not for this heap.
 pub fn allocate_aligned(bytes: usize, align: usize) -> Option<*mut c_void> {
-    if bytes > isize::MAX as usize - ARENA_BYTES_MOST {
-        return Some(no_memory());
-    }
     // Who wants whole pages may want to protect them, for which small pages are better.
-    if align >= crate::kernel::PAGE_BYTES && bytes < WINDOW_BYTES {
+    if align >= PAGE_BYTES && bytes < WINDOW_BYTES {
         return None;
     }
-    if align > ALIGN_MOST || bytes >= BLOCK_BYTES {
-        return piece_for(bytes, align);
+    if align > ALIGN_MOST || bytes >= blocks::LEAST_BYTES {
+        return Some(large(bytes, Begin::Aligned(align), false));
     }
     let bytes = bytes.max(BYTES_LEAST);
     // SAFETY: takes a size and a power of two.
@@ -299,7 +302,7 @@ pub unsafe fn free(block: *mut c_void, of: Piece) {
     match of.purpose {
         // SAFETY: as said.
         Purpose::Heap => unsafe { libmimalloc_sys::mi_free(block) },
-        Purpose::Block => give_back(of),
+        Purpose::Block => blocks::free(block as usize),
         Purpose::Loaded => {}
     }
 }
@@ -312,26 +315,33 @@ pub unsafe fn usable_bytes(block: *mut c_void, of: &Piece) -> usize {
     match of.purpose {
         // SAFETY: as said.
         Purpose::Heap => unsafe { mi_usable_size(block) },
-        _ => of.end() - block as usize,
+        _ => blocks::usable_bytes(block as usize),
     }
 }
 
-/// Changes the size of a block, which may move. `None`: there is no memory, and the block is as it was.
+/// Changes the size of a block, which may move; `site` is the address to which the caller returns, or 0. NULL: there is no memory, and
+/// the block is as it was.
 ///
 /// # Safety
 /// The block is of the piece.
-pub unsafe fn reallocate(block: *mut c_void, of: Piece, bytes: usize) -> *mut c_void {
+pub unsafe fn reallocate(block: *mut c_void, of: Piece, bytes: usize, site: usize) -> *mut c_void {
     // SAFETY: as said.
     let had = unsafe { usable_bytes(block, &of) };
     if bytes <= had && bytes >= had / 2 {
         return block;
     }
+    if of.purpose == Purpose::Block && blocks::resize(block as usize, bytes) {
+        return block;
+    }
     // A large block that grows once will grow again.
-    let may_grow = bytes > had && (COLOURED_BYTES..BLOCK_BYTES / 2).contains(&bytes);
+    let may_grow = bytes > had && bytes >= blocks::LEAST_BYTES;
     let more = if may_grow { bytes / 8 } else { 0 };
-    let mut new = allocate(bytes.saturating_add(more), false);
+    // One that is written in places only stays so.
+    let is_sparse = had.min(bytes) >= windows::SPARSE_BYTES;
+    let grown = if bytes > had { sites::allocate(site, bytes, |work| growing(work)) } else { None };
+    let mut new = grown.unwrap_or_else(|| allocate(bytes.saturating_add(more), is_sparse));
     if new.is_null() && more > 0 {
-        new = allocate(bytes, false);
+        new = allocate(bytes, is_sparse);
     }
     if new.is_null() {
         // What it has is enough to shrink.
@@ -339,7 +349,10 @@ pub unsafe fn reallocate(block: *mut c_void, of: Piece, bytes: usize) -> *mut c_
     }
     // SAFETY: both have that many bytes, and the old one is the caller's to give up.
     unsafe {
-        std::ptr::copy_nonoverlapping(block.cast::<u8>(), new.cast::<u8>(), had.min(bytes));
+        match is_sparse {
+            true => copy_nonzero(block as usize, new as usize, had.min(bytes)),
+            false => std::ptr::copy_nonoverlapping(block.cast::<u8>(), new.cast::<u8>(), had.min(bytes)),
+        }
         free(block, of);
     }
     new

@@ -63,12 +63,68 @@ pub unsafe fn unmap(address: usize, bytes: usize) {
     let _ = unsafe { call(libc::SYS_munmap, [address, bytes, 0, 0, 0, 0]) };
 }
 
+/// Makes addresses without memory of what was there.
+///
+/// # Safety
+/// They are this library's own, and nobody misses what was there.
+pub unsafe fn reserve(address: usize, bytes: usize) -> Result<(), Errno> {
+    // SAFETY: as said.
+    unsafe { map_at(address, bytes, libc::PROT_NONE, libc::MAP_FIXED) }
+}
+
+/// The same, where nothing is. Says whether that was so.
+pub fn reserve_free(address: usize, bytes: usize) -> bool {
+    // SAFETY: what is there stays.
+    unsafe { map_at(address, bytes, libc::PROT_NONE, libc::MAP_FIXED_NOREPLACE) }.is_ok()
+}
+
+/// Whether something is mapped at each address of a window or less.
+pub fn is_mapped(address: usize, bytes: usize) -> bool {
+    let mut pages = [0u8; WINDOW_BYTES / PAGE_BYTES];
+    // SAFETY: the call writes a byte for each page.
+    bytes <= WINDOW_BYTES && unsafe { libc::mincore(address as *mut c_void, bytes, pages.as_mut_ptr()) } == 0
+}
+
+/// Puts new ordinary memory in the place of what was there.
+///
+/// # Safety
+/// As of [`reserve`].
+pub unsafe fn renew(address: usize, bytes: usize) -> Result<(), Errno> {
+    // SAFETY: as said.
+    unsafe { map_at(address, bytes, READ_WRITE, libc::MAP_FIXED) }
+}
+
+unsafe fn map_at(address: usize, bytes: usize, protection: c_int, fixed: c_int) -> Result<(), Errno> {
+    let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE | fixed;
+    // SAFETY: the caller's.
+    unsafe { call(libc::SYS_mmap, [address, bytes, protection as usize, flags as usize, usize::MAX, 0]) }.map(drop)
+}
+
+/// Gives up what is in ordinary memory: it reads as zeros then.
+///
+/// # Safety
+/// Nobody misses it.
+pub unsafe fn give_up(address: usize, bytes: usize) -> Result<(), Errno> {
+    // SAFETY: as said.
+    unsafe { call(libc::SYS_madvise, [address, bytes, libc::MADV_DONTNEED as usize, 0, 0, 0]) }.map(drop)
+}
+
 /// Puts a mapping in the place of another.
 ///
 /// # Safety
 /// Both are this library's own, and nobody misses what was at `to`.
 pub unsafe fn move_over(from: usize, bytes: usize, to: usize) -> Result<(), Errno> {
     let flags = libc::MREMAP_MAYMOVE | libc::MREMAP_FIXED;
+    // SAFETY: as said.
+    unsafe { call(libc::SYS_mremap, [from, bytes, bytes, flags as usize, to, 0]) }.map(drop)
+}
+
+/// The same, and the addresses that are left stay mapped, so that nobody else gets them.
+///
+/// # Safety
+/// As of [`move_over`]; what was at `from` is missed by nobody there.
+pub unsafe fn move_and_keep(from: usize, bytes: usize, to: usize) -> Result<(), Errno> {
+    let flags = libc::MREMAP_MAYMOVE | libc::MREMAP_FIXED | libc::MREMAP_DONTUNMAP;
     // SAFETY: as said.
     unsafe { call(libc::SYS_mremap, [from, bytes, bytes, flags as usize, to, 0]) }.map(drop)
 }
@@ -80,15 +136,26 @@ pub unsafe fn move_over(from: usize, bytes: usize, to: usize) -> Result<(), Errn
 /// As of [`move_over`].
 pub unsafe fn put_back(from: usize, bytes: usize, to: usize) {
     let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_FIXED | libc::MAP_NORESERVE;
-    // SAFETY: as said. What is zero is not touched, so that it takes no memory.
+    // SAFETY: as said.
     unsafe {
         if call(libc::SYS_mmap, [to, bytes, READ_WRITE as usize, flags as usize, usize::MAX, 0]).is_err() {
             return;
         }
-        for at in (0..bytes).step_by(PAGE_BYTES) {
-            let page = std::slice::from_raw_parts((from + at) as *const u8, PAGE_BYTES);
+        copy_nonzero(from, to, bytes);
+    }
+}
+
+/// Copies what is not zero to where all is: pages of zeros take no memory there.
+///
+/// # Safety
+/// Both have that many bytes, and nobody else uses them meanwhile.
+pub unsafe fn copy_nonzero(from: usize, to: usize, bytes: usize) {
+    for at in (0..bytes).step_by(PAGE_BYTES) {
+        // SAFETY: as said.
+        unsafe {
+            let page = std::slice::from_raw_parts((from + at) as *const u8, PAGE_BYTES.min(bytes - at));
             if page.iter().any(|byte| *byte != 0) {
-                std::ptr::copy_nonoverlapping(page.as_ptr(), (to + at) as *mut u8, PAGE_BYTES);
+                std::ptr::copy_nonoverlapping(page.as_ptr(), (to + at) as *mut u8, page.len());
             }
         }
     }
@@ -112,6 +179,8 @@ pub enum Advice {
     Collapse,
     /// There now, to be written.
     Populate,
+    /// Entered now, to be read.
+    Enter,
 }
 
 /// Gives advice. Memory that is not there, or cannot be, is an error.
@@ -120,6 +189,7 @@ pub fn advise(address: usize, bytes: usize, advice: Advice) -> Result<(), Errno>
         Advice::Large => libc::MADV_HUGEPAGE,
         Advice::Collapse => libc::MADV_COLLAPSE,
         Advice::Populate => libc::MADV_POPULATE_WRITE,
+        Advice::Enter => libc::MADV_POPULATE_READ,
     };
     // SAFETY: none of them changes what is in the memory.
     unsafe { call(libc::SYS_madvise, [address, bytes, number as usize, 0, 0, 0]) }.map(drop)
@@ -186,6 +256,22 @@ pub fn own_pid() -> libc::pid_t {
     unsafe { libc::syscall(libc::SYS_getpid) as libc::pid_t }
 }
 
+/// Waits until a child has ended. The C library's function for it ends a thread there that somebody has cancelled.
+pub fn wait_for(child: libc::pid_t) {
+    // SAFETY: the call writes nothing.
+    while unsafe { call(libc::SYS_wait4, [child as usize, 0, 0, 0, 0, 0]) } == Err(libc::EINTR) {}
+}
+
+/// Takes a signal of a set that waits, if one does. As [`wait_for`] past the C library.
+pub fn take_signal(set: &libc::sigset_t) {
+    /// Signals that the kernel knows, in bytes.
+    const SET_BYTES: usize = 8;
+    let at_once = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    let (set, at_once) = (&raw const *set as usize, &raw const at_once as usize);
+    // SAFETY: the call reads a set, of which the kernel has the first bytes, and a time.
+    while unsafe { call(libc::SYS_rt_sigtimedwait, [set, 0, at_once, SET_BYTES, 0, 0]) } == Err(libc::EINTR) {}
+}
+
 /// Writes to a descriptor what it takes at once.
 pub fn write(descriptor: c_int, bytes: &[u8]) {
     // SAFETY: the call reads the bytes, and no more of them.
@@ -234,6 +320,19 @@ impl Descriptor {
         opened.map(|descriptor| Descriptor(descriptor as c_int))
     }
 
+    /// Whether a byte of the file is in memory, so that it is read without the disk. What cannot tell is an error.
+    pub fn is_in_memory(&self, offset: u64) -> Result<bool, Errno> {
+        let mut byte = 0u8;
+        let into = libc::iovec { iov_base: (&raw mut byte).cast(), iov_len: 1 };
+        let (into, flags) = (&raw const into as usize, libc::RWF_NOWAIT as usize);
+        // SAFETY: the call writes one byte.
+        match unsafe { call(libc::SYS_preadv2, [self.0 as usize, into, 1, offset as usize, 0, flags]) } {
+            Ok(bytes) => Ok(bytes == 1),
+            Err(libc::EAGAIN) => Ok(false),
+            Err(error) => Err(error),
+        }
+    }
+
     /// Reads what is there at once.
     pub fn read(&self, out: &mut [u8]) -> Result<usize, Errno> {
         loop {
@@ -265,4 +364,24 @@ pub fn wake_one(word: &AtomicU32) {
     let wake = (libc::FUTEX_WAKE | libc::FUTEX_PRIVATE_FLAG) as usize;
     // SAFETY: the word's address is a name here.
     let _ = unsafe { call(libc::SYS_futex, [word.as_ptr() as usize, wake, 1, 0, 0, 0]) };
+}
+
+/// Whether the process may have only so many addresses.
+pub fn has_address_limit() -> bool {
+    // SAFETY: plain data, which the call fills.
+    unsafe {
+        let mut limit: libc::rlimit = std::mem::zeroed();
+        libc::getrlimit(libc::RLIMIT_AS, &mut limit) == 0 && limit.rlim_cur != libc::RLIM_INFINITY
+    }
+}
+
+/// The machine's memory.
+pub fn memory_bytes() -> usize {
+    // SAFETY: plain data, which the call fills.
+    let told = unsafe {
+        let mut told: libc::sysinfo = std::mem::zeroed();
+        libc::sysinfo(&mut told);
+        told
+    };
+    (told.totalram as usize).saturating_mul(told.mem_unit as usize)
 }

@@ -7,20 +7,25 @@
 //!
 //! | module | |
 //! |---|---|
-//! | `kernel`, `lock`, `say`, `files` | calls past other libraries, a lock, lines on standard error, short files |
+//! | `kernel`, `lock`, `signals`, `say`, `files` | calls past other libraries, a lock, signals that wait, lines on standard error, short files |
 //! | `setting` | what the launcher said |
 //! | `count` | what was served from where |
+//! | `groups` | what control groups leave a process |
 //! | `plain` | ordinary memory, in large pages where the kernel has some |
 //! | `stacks` | what threads stand on |
 //! | `nodes` | memory nodes that share the pages |
+//! | `bounds` | why a process gets no page of a pool that has some |
 //! | `pool` | pages of the pool, at addresses of our own |
+//! | `room` | room in the pool while a process forks |
 //! | `pieces` | ranges of addresses, and what each window of them is |
 //! | `guard` | memory that nobody writes for a while |
 //! | `windows` | filling windows, and making ordinary memory of them |
-//! | `heap` | the allocator |
+//! | `blocks` | large blocks |
+//! | `sites` | small blocks that grow, by who has them grow |
+//! | `heap` | the allocator of small ones, and whose a block is |
 //! | `report` | what is said at the end of a process |
 //! | `fork` | what a forked child gets |
-//! | `segments` | what the program was loaded with |
+//! | `loaded`, `segments`, `code` | what the program was loaded with, all of it, what it writes, what it only reads |
 //! | `next` | the functions that this library stands before |
 //! | `family`, `calls`, `threads` | the functions of the C library that are stood in for |
 //! | `begin` | the begin of the process, and its end |
@@ -33,18 +38,24 @@
 //! itself, and which `pieces` knows, and in whole windows of the program's data, before the program runs. What it
 //! replaces it has copied. Everything else is passed to the kernel, which checks it, or is advice. Nothing here
 //! allocates through `malloc`, and no function called from outside panics. Its locks are held across `fork`, and by
-//! nobody who waits for another process but a thread that forks.
+//! nobody who waits for another process but a thread that forks. Who holds one has all signals blocked, as a handler may
+//! fork; but for that of `blocks`, whose holder cannot fork.
 #![allow(unsafe_code)]
 
 mod begin;
+mod blocks;
+mod bounds;
 mod calls;
+mod code;
 mod count;
 mod family;
 mod files;
 mod fork;
+mod groups;
 mod guard;
 mod heap;
 mod kernel;
+mod loaded;
 mod lock;
 mod next;
 mod nodes;
@@ -52,9 +63,12 @@ mod pieces;
 mod plain;
 mod pool;
 mod report;
+mod room;
 mod say;
 mod segments;
 mod setting;
+mod signals;
+mod sites;
 mod stacks;
 mod threads;
 mod windows;

@@ -1,6 +1,7 @@
 //! A lock that is held across `fork`: a thread takes it in one function and lets it go in another.
 
-use crate::kernel::{sleep_while, wake_one};
+use crate::kernel::{quietly, sleep_while, wake_one};
+use crate::signals;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 const FREE: u32 = 0;
@@ -23,6 +24,17 @@ impl Lock {
     pub fn hold(&self) -> Held<'_> {
         self.take();
         Held(self)
+    }
+
+    /// Runs `work` with the lock, and without handlers of signals in this thread: one that forks would wait for the lock for
+    /// good.
+    pub fn during<T>(&self, work: impl FnOnce() -> T) -> T {
+        signals::blocked(|| {
+            quietly(|| {
+                let _held = self.hold();
+                work()
+            })
+        })
     }
 
     pub fn take(&self) {

@@ -64,7 +64,7 @@ macro_rules! kernel {
     };
 }
 
-fn missing() -> c_int {
+extern "C" fn missing() -> c_int {
     crate::kernel::set_errno(libc::ENOSYS);
     -1
 }
@@ -76,6 +76,8 @@ next! {
     fn munmap(address: usize, bytes: size_t) -> c_int => kernel!(SYS_munmap, address, bytes);
     fn mremap(address: usize, bytes: size_t, new_bytes: size_t, flags: c_int, to: *mut c_void) -> usize => kernel!(SYS_mremap, address, bytes, new_bytes, flags, to);
     fn mprotect(address: usize, bytes: size_t, protection: c_int) -> c_int => kernel!(SYS_mprotect, address, bytes, protection);
+    fn pkey_mprotect(address: usize, bytes: size_t, protection: c_int, key: c_int) -> c_int => kernel!(SYS_pkey_mprotect, address, bytes, protection, key);
+    fn sigaltstack(stack: *const libc::stack_t, before: *mut libc::stack_t) -> c_int => kernel!(SYS_sigaltstack, stack, before);
     fn madvise(address: usize, bytes: size_t, advice: c_int) -> c_int => kernel!(SYS_madvise, address, bytes, advice);
     fn brk(address: usize) -> c_int => missing();
     fn sbrk(bytes: isize) -> usize => missing() as usize;
@@ -90,9 +92,16 @@ next! {
     fn free(block: *mut c_void) -> () => ();
 }
 
+static MAKECONTEXT: Next = Next { name: "makecontext\0", found: AtomicUsize::new(0) };
+
+/// Where the function is whose arguments only its caller knows. It is the C library's, which has it wherever this library is.
+pub fn makecontext_address() -> usize {
+    MAKECONTEXT.address().unwrap_or(missing as *const () as usize)
+}
+
 /// Looks all of them up, so that nobody has to later, who may have a lock.
 pub fn find_all() {
-    found::ALL.iter().for_each(|next| {
+    found::ALL.iter().chain([&&MAKECONTEXT]).for_each(|next| {
         next.address();
     });
 }

@@ -20,13 +20,16 @@ pub enum Window {
     Pool = 2,
 }
 
+/// Of a window's state: the program changed how some of it is mapped.
+const CUT: u8 = 16;
+
 /// What a range of addresses is for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u64)]
 pub enum Purpose {
-    /// The allocator shares it out.
+    /// The allocator shares it out among small blocks.
     Heap = 1,
-    /// It is one block.
+    /// Large blocks lie there.
     Block = 2,
     /// The program was loaded there.
     Loaded = 3,
@@ -98,15 +101,34 @@ impl Piece {
     }
 
     pub fn window(&self, window: usize) -> Window {
-        match self.states()[window].load(Ordering::Relaxed) {
+        match self.states()[window].load(Ordering::Acquire) & !CUT {
             1 => Window::Plain,
             2 => Window::Pool,
             _ => Window::Reserved,
         }
     }
 
+    /// Says what windows are, once they are that. What the program changed in memory is changed in what replaces it.
     pub fn set(&self, windows: Range<usize>, is: Window) {
-        self.states()[windows].iter().for_each(|state| state.store(is as u8, Ordering::Relaxed));
+        let kept = if is == Window::Reserved { 0 } else { CUT };
+        let next = |state: u8| Some(state & kept | is as u8);
+        self.states()[windows].iter().for_each(|state| {
+            let _ = state.fetch_update(Ordering::Release, Ordering::Relaxed, next);
+        });
+    }
+
+    /// Notes that the program changed how some of a window is mapped.
+    pub fn set_cut(&self, windows: Range<usize>, is_cut: bool) {
+        self.states()[windows].iter().for_each(|state| {
+            match is_cut {
+                true => state.fetch_or(CUT, Ordering::Relaxed),
+                false => state.fetch_and(!CUT, Ordering::Relaxed),
+            };
+        });
+    }
+
+    pub fn is_cut(&self, window: usize) -> bool {
+        self.states()[window].load(Ordering::Relaxed) & CUT != 0
     }
 
     /// The first run of windows of a kind among some.
@@ -167,23 +189,6 @@ pub fn reserve(purpose: Purpose, bytes: usize, align: usize) -> Result<Piece, Er
         // SAFETY: just mapped, and nobody knows it.
         unsafe { unmap(address, bytes) }
     })
-}
-
-/// Gives a piece's memory and addresses back.
-///
-/// # Safety
-/// Nobody uses it any more, and the caller has the lock of `windows`.
-pub unsafe fn give_back(piece: Piece) {
-    let states = SLOTS_OF_ALL[piece.slot].states.load(Ordering::Acquire);
-    {
-        let _held = CHANGE.hold();
-        SLOTS_OF_ALL[piece.slot].place.store(0, Ordering::Release);
-    }
-    // SAFETY: as said; the states were mapped by `add`, and nobody finds them any more.
-    unsafe {
-        unmap(piece.address, piece.bytes());
-        unmap(states, piece.windows);
-    }
 }
 
 /// Held across `fork`, so that the child finds the table whole.

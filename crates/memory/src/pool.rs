@@ -5,12 +5,14 @@
 //! made, so a pool that has too few pages says so then, and not by a signal later. The run is filled elsewhere and
 //! moved to its place only when it is whole.
 
+use crate::bounds::{self, Bound, Size};
 use crate::kernel::{
     Advice, Descriptor, Errno, READ_WRITE, WINDOW_BYTES, advise, map, map_file, move_over, put_back, quietly, unmap,
 };
 use crate::nodes;
 use crate::say::say;
 use crate::setting;
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicUsize, Ordering};
 
 /// What a hugetlbfs says of itself in statfs(2).
@@ -35,6 +37,8 @@ pub enum Refusal {
     Gone,
     /// All pages are taken.
     Empty,
+    /// There are pages, but the kernel gives this process none.
+    Bounded(Bound),
 }
 
 /// Opens the pool.
@@ -44,22 +48,31 @@ pub fn open() -> Result<Open, Refusal> {
         libc::ENOENT | libc::EOPNOTSUPP | libc::ENOTDIR => Refusal::Gone,
         errno => Refusal::Call("open", errno),
     })?;
+    let told = statfs(&file).ok_or(Refusal::Gone)?;
+    let page_bytes = told.f_bsize as usize;
+    if told.f_type != HUGETLBFS || !page_bytes.is_multiple_of(WINDOW_BYTES) || page_bytes == 0 {
+        return Err(Refusal::Gone);
+    }
+    PAGE_BYTES.store(page_bytes, Ordering::Relaxed);
+    Ok(Open { file, page_bytes, free_bytes: free_bytes(&told, page_bytes) })
+}
+
+/// One without a bound says nothing of itself; then what can be had shows when it is asked for.
+fn free_bytes(told: &libc::statfs, page_bytes: usize) -> usize {
+    match told.f_blocks {
+        0 | u64::MAX => usize::MAX / 2 / page_bytes * page_bytes,
+        _ => (told.f_bfree as usize).saturating_mul(page_bytes),
+    }
+}
+
+/// What a file system says of itself.
+fn statfs(file: &Descriptor) -> Option<libc::statfs> {
     // SAFETY: plain data, valid when zeroed, of which the call writes at most the size.
     let (result, told) = unsafe {
         let mut told: libc::statfs = std::mem::zeroed();
         (libc::fstatfs(file.0, &mut told), told)
     };
-    let page_bytes = told.f_bsize as usize;
-    if result != 0 || told.f_type != HUGETLBFS || !page_bytes.is_multiple_of(WINDOW_BYTES) || page_bytes == 0 {
-        return Err(Refusal::Gone);
-    }
-    // One without a bound says nothing of itself; then what can be had shows when it is asked for.
-    let free_bytes = match told.f_blocks {
-        0 | u64::MAX => usize::MAX / 2 / page_bytes * page_bytes,
-        _ => (told.f_bfree as usize).saturating_mul(page_bytes),
-    };
-    PAGE_BYTES.store(page_bytes, Ordering::Relaxed);
-    Ok(Open { file, page_bytes, free_bytes })
+    (result == 0).then_some(told)
 }
 
 static PAGE_BYTES: AtomicUsize = AtomicUsize::new(WINDOW_BYTES);
@@ -127,6 +140,42 @@ impl Open {
         Ok(at)
     }
 
+    /// Pages that nobody is to use, at an address that the kernel chose.
+    pub fn take(&self, bytes: usize) -> Result<usize, Refusal> {
+        if bytes > self.free_bytes {
+            return Err(Refusal::Empty);
+        }
+        self.run(bytes)
+    }
+
+    /// How many of so many bytes this process can have just now. Only the kernel knows what cgroups leave it, and says so only to who
+    /// takes pages.
+    pub fn at_hand(&self, bytes: usize) -> usize {
+        let bytes = bytes.min(self.free_bytes) / self.page_bytes * self.page_bytes;
+        if bytes == 0 {
+            return 0;
+        }
+        match self.run(bytes) {
+            // SAFETY: just mapped, and nobody knows it.
+            Ok(at) => unsafe {
+                unmap(at, bytes);
+                bytes
+            },
+            Err(_) => 0,
+        }
+    }
+
+    /// Why the kernel gave not even one page.
+    fn why(&self) -> Refusal {
+        match statfs(&self.file) {
+            Some(told) if told.f_blocks > 0 => match free_bytes(&told, self.page_bytes) {
+                0 => Refusal::Empty,
+                free => Refusal::Bounded(bounds::find(self.page_bytes, free)),
+            },
+            _ => Refusal::Empty,
+        }
+    }
+
     /// Puts pages in the place of `bytes` at an address. They are zeros before `prepare` is called with where they are
     /// and how many bytes. Gives how many bytes that were, from the begin on.
     ///
@@ -136,11 +185,11 @@ impl Open {
     pub unsafe fn place(&self, address: usize, bytes: usize, prepare: impl Fn(usize, usize)) -> Result<usize, Refusal> {
         let mut step = bytes.min(self.free_bytes) / self.page_bytes * self.page_bytes;
         if step > 0 {
-            self.check_move()?;
+            self.check_move().map_err(|refusal| if refusal == Refusal::Empty { self.why() } else { refusal })?;
         }
         loop {
             if step == 0 {
-                return Err(Refusal::Empty);
+                return Err(self.why());
             }
             match self.run(step) {
                 Ok(at) => {
@@ -164,10 +213,22 @@ impl Open {
     }
 }
 
-/// Says once why the program goes on in small pages.
-pub fn complain(refusal: Refusal) {
+/// The first refusal. Written by who has the lock of `windows`, so that no fork comes in between.
+static NOTED: OnceLock<Refusal> = OnceLock::new();
+
+/// Notes why the program goes on in small pages, to be said when no lock is held: nobody may read what is said, and then whoever
+/// says it waits.
+pub fn note(refusal: Refusal) {
+    if refusal != Refusal::None {
+        let _ = NOTED.set(refusal);
+    }
+}
+
+/// Says once what was noted. Who calls this has no lock.
+pub fn complain() {
     static IS_SAID: AtomicBool = AtomicBool::new(false);
-    if refusal == Refusal::None || IS_SAID.swap(true, Ordering::Relaxed) {
+    let Some(refusal) = NOTED.get().copied() else { return };
+    if IS_SAID.load(Ordering::Relaxed) || IS_SAID.swap(true, Ordering::Relaxed) {
         return;
     }
     let path = setting::pool().and_then(|path| path.to_str().ok()).unwrap_or("?");
@@ -187,6 +248,26 @@ pub fn complain(refusal: Refusal) {
             "the pool {path} is not there any more: process {pid} goes on in small pages; \
              `still pages` shows those that there are"
         )),
+        Refusal::Bounded(bound) => {
+            let size = Size(page_bytes());
+            let say = |why: std::fmt::Arguments| {
+                say(format_args!(
+                    "process {pid} gets no more of the pool {path}, though it has free pages: {why}; it goes on in small pages"
+                ));
+            };
+            match bound {
+                Bound::Addresses => say(format_args!("its limit on addresses is reached (`ulimit -v`)")),
+                Bound::Data => say(format_args!("its limit on data is reached (`ulimit -d`)")),
+                Bound::Group => say(format_args!(
+                    "a cgroup bounds what its processes have (hugetlb.{size}.max, hugetlb.{size}.rsvd.max)"
+                )),
+                Bound::Others => say(format_args!("they are promised to others (`still pages`)")),
+                Bound::Unknown => say(format_args!(
+                    "they may be of memory nodes that are not its own, a cgroup may bound them that it does not see, or it has too \
+                     many mappings (vm.max_map_count)"
+                )),
+            }
+        }
         Refusal::Empty => say(format_args!(
             "the pool {path} is empty: process {pid} goes on in small pages; `still pages` shows who has it, \
              `still pages reserve` makes a larger one"

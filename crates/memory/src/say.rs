@@ -1,6 +1,7 @@
 //! Lines on standard error, made without memory from anybody.
 
 use crate::kernel;
+use crate::signals;
 use std::fmt::{Display, Formatter, Result, Write};
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -47,7 +48,7 @@ pub fn say(text: impl Display) {
     let mut line = Line { bytes: [0; LINE_BYTES], used: 0 };
     let _ = write!(line, "stillframe: {text}");
     line.bytes[line.used] = b'\n';
-    kernel::quietly(|| kernel::write(libc::STDERR_FILENO, &line.bytes[..=line.used]));
+    signals::without_pipe(|| kernel::write(libc::STDERR_FILENO, &line.bytes[..=line.used]));
 }
 
 /// A number of bytes, to be read by people.

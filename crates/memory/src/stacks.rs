@@ -28,9 +28,19 @@ pub fn note_thread() {
     HAS_THREADS.store(true, Ordering::Relaxed);
 }
 
-/// Whether there was ever more than one thread.
+/// Whether there was ever more than one thread, or is: not all ways to make one come by here.
 pub fn has_threads() -> bool {
-    HAS_THREADS.load(Ordering::Relaxed)
+    HAS_THREADS.load(Ordering::Relaxed) || count_tasks().is_none_or(|count| count > 1)
+}
+
+/// Threads of this process, by the folders that it has of them.
+fn count_tasks() -> Option<usize> {
+    // SAFETY: plain data, which the call fills; the name ends with a zero.
+    unsafe {
+        let mut told: libc::stat = std::mem::zeroed();
+        let is_told = libc::stat(c"/proc/self/task".as_ptr(), &mut told) == 0;
+        is_told.then_some((told.st_nlink as usize).saturating_sub(2))
+    }
 }
 
 /// Where the calling thread stands.
@@ -73,7 +83,7 @@ pub fn fill_main_once() {
     quietly(|| {
         // What lies deeper than what is filled would be another mapping, and the C library would take that for the end
         // of the stack.
-        if is_mapped(lowest - PAGE_BYTES) {
+        if kernel::is_mapped(lowest - PAGE_BYTES, PAGE_BYTES) {
             return;
         }
         // The kernel lets the stack grow to where somebody touches it, within its limit, which may be lower by now: it says
@@ -85,12 +95,6 @@ pub fn fill_main_once() {
             STACKS.add(highest - lowest);
         }
     });
-}
-
-fn is_mapped(address: usize) -> bool {
-    let mut state = 0;
-    // SAFETY: the call writes one byte for one page.
-    unsafe { libc::mincore(address as *mut c_void, PAGE_BYTES, &mut state) == 0 }
 }
 
 /// Fills the stack of the thread that calls this. Gives how many bytes that were.
@@ -111,6 +115,28 @@ pub fn fill_own() -> usize {
     }
     STACKS.add(end - begin);
     end - begin
+}
+
+/// The stack that a thread is to have, if somebody gives it one.
+///
+/// # Safety
+/// The attributes are none, or those of pthread_create(3).
+pub unsafe fn given(attributes: *const c_void) -> Option<(usize, usize)> {
+    let attributes: *const libc::pthread_attr_t = attributes.cast();
+    let (mut lowest, mut bytes) = (std::ptr::null_mut(), 0);
+    // SAFETY: as said; the call fills two numbers.
+    let is_told =
+        !attributes.is_null() && unsafe { libc::pthread_attr_getstack(attributes, &mut lowest, &mut bytes) } == 0;
+    (is_told && !lowest.is_null() && bytes > 0).then_some((lowest as usize, bytes))
+}
+
+/// What sigaltstack(2) is told, if it can be read.
+pub fn read_given(address: usize) -> Option<libc::stack_t> {
+    let mut bytes = [0; size_of::<libc::stack_t>()];
+    (address != 0).then_some(())?;
+    quietly(|| kernel::read_own(address, &mut bytes)).ok()?;
+    // SAFETY: plain data, of which there are that many bytes.
+    Some(unsafe { std::ptr::read_unaligned(bytes.as_ptr().cast()) })
 }
 
 /// The stack of the thread that calls this, without what guards it.

@@ -6,6 +6,7 @@ use crate::heap;
 use crate::next::{self, Routine};
 use crate::report;
 use crate::stacks;
+use crate::windows;
 use libc::{c_int, c_void, pid_t};
 
 /// What a thread is to do.
@@ -26,6 +27,11 @@ pub unsafe extern "C" fn pthread_create(
     argument: *mut c_void,
 ) -> c_int {
     stacks::note_thread();
+    // The kernel writes to the stacks of threads, and would not wait while a large page is cut.
+    // SAFETY: the caller's.
+    if let Some((lowest, bytes)) = unsafe { stacks::given(attributes) } {
+        let _ = crate::kernel::quietly(|| windows::soften(lowest, bytes));
+    }
     let start = heap::allocate(size_of::<Start>(), false).cast::<Start>();
     if start.is_null() {
         return next::pthread_create(thread, attributes, routine, argument);

@@ -77,8 +77,8 @@ impl Made {
 
     fn open_to(test: &str, mib: u64, access: Access) -> Option<Made> {
         let name = format!("test-memory-{test}-{}", std::process::id());
-        let request = Request { name, bytes: mib * MIB, page: Page::Large, by_node: false, access };
-        match reserve(&System::default(), &request) {
+        let request = Request { name, bytes: mib * MIB, page: Page::Large, by_node: false, is_filled: false, access };
+        match reserve(&System::default(), &request, &mut |_| std::ops::ControlFlow::Continue(())) {
             Ok(pool) => Some(Made(pool)),
             Err(error @ (Error::NotPermitted { .. } | Error::NoSuchPage { .. } | Error::TooFew { .. })) => {
                 eprintln!("skipped: {error}");
@@ -103,7 +103,7 @@ impl Made {
 
 impl Drop for Made {
     fn drop(&mut self) {
-        let given = give_back(&System::default(), &self.0.name);
+        let given = give_back(&System::default(), &self.0.name, true);
         assert!(matches!(given, Ok(()) | Err(Error::NoPool { .. })) || std::thread::panicking(), "{given:?}");
     }
 }
@@ -155,11 +155,15 @@ fn succeed(command: Command) -> (String, String) {
 
 /// Waits for a line that a program says.
 fn wait_for_line(process: &mut Process) {
-    let out = process.0.stdout.as_mut().unwrap();
-    let mut byte = [0];
-    while byte != *b"\n" {
-        out.read_exact(&mut byte).unwrap();
-    }
+    let mut out = process.0.stdout.take().unwrap();
+    let (sender, receiver) = std::sync::mpsc::channel();
+    std::thread::spawn(move || {
+        let mut byte = [0];
+        while byte != *b"\n" && out.read(&mut byte).is_ok_and(|count| count == 1) {}
+        let _ = sender.send((byte == *b"\n").then_some(out));
+    });
+    let out = receiver.recv_timeout(PATIENCE).expect("a program hangs");
+    process.0.stdout = Some(out.expect("a program has ended"));
 }
 
 /// A scene in a pool, after which everything is free again.
@@ -173,6 +177,81 @@ fn play(scene: &str, mib: u64) {
 #[test]
 fn blocks_are_there_at_once_in_large_pages_and_cost_nothing_when_they_are_asked_for_again() {
     play("heap", 96);
+}
+
+#[test]
+fn large_blocks_take_what_they_are_and_leave_it_whole() {
+    play("tight", 108);
+}
+
+#[test]
+fn arrays_that_grow_side_by_side_do_not_lie_in_what_the_others_left() {
+    play("grow_apart", 100);
+}
+
+#[test]
+fn a_block_that_grows_stays_where_it_is_or_takes_along_what_it_had() {
+    play("grows", 600);
+}
+
+#[test]
+fn threads_that_take_change_and_free_large_blocks_find_what_they_wrote() {
+    play("large", 400);
+}
+
+#[test]
+fn a_block_that_was_freed_is_memory_again_whatever_was_done_to_it() {
+    play("reused", 120);
+}
+
+#[test]
+fn what_a_block_was_advised_is_not_meant_for_the_next() {
+    play("advised", 240);
+}
+
+#[test]
+fn what_a_child_has_not_got_of_a_block_is_nobodys() {
+    play("child_holes", 64);
+}
+
+#[test]
+fn memory_of_several_large_pages_moves_as_one() {
+    play("moves", 256);
+}
+
+#[test]
+fn nobody_gets_addresses_that_a_block_has_no_memory_at_for_a_moment() {
+    play("holes", 96);
+}
+
+#[test]
+fn what_handlers_of_signals_write_beside_a_cut_is_not_lost() {
+    play("ticked", 120);
+}
+
+#[test]
+fn what_is_written_in_places_takes_memory_in_places() {
+    play("sparse", 64);
+}
+
+#[test]
+fn a_child_copies_nothing_that_was_freed() {
+    play("freed_forks", 160);
+}
+
+#[test]
+fn threads_that_come_and_go_beside_forks_leave_no_lock_taken() {
+    play("passing_threads", 64);
+}
+
+#[test]
+fn what_is_said_to_nobody_ends_no_program() {
+    let Some(pool) = Made::new("to-nobody", 32) else { return };
+    let mut command = pool.run(scenes(), &["take", "40"]);
+    let (reader, writer) = std::io::pipe().unwrap();
+    drop(reader);
+    let status = command.stderr(writer).stdout(std::process::Stdio::null()).status().unwrap();
+    assert!(status.success(), "{status}");
 }
 
 #[test]
@@ -250,7 +329,7 @@ fn no_memory_has_to_be_locked() {
 fn children_have_their_parents_memory_as_it_was() {
     // Once with room for a second of everything, and once with hardly any.
     play("forks", 160);
-    let Some(pool) = Made::new("forks-short", 50) else { return };
+    let Some(pool) = Made::new("forks-short", 58) else { return };
     succeed(pool.run(scenes(), &["forks"]));
 }
 
@@ -286,15 +365,41 @@ fn in_a_container_that_refuses_calls_children_are_whole_and_nothing_is_lost() {
 }
 
 #[test]
-fn a_thread_that_stands_in_the_pool_cannot_fork_and_is_told_so() {
-    let Some(pool) = Made::new("own-stack", 96) else { return };
-    let (_, complained) = succeed(pool.run(scenes(), &["own_stack"]));
-    assert_eq!(complained.matches("whose stack lies in the pool cannot fork").count(), 1, "{complained}");
+fn a_thread_on_a_stack_of_the_heap_stands_on_ordinary_memory() {
+    play("own_stack", 96);
 }
 
 #[test]
 fn a_signal_handler_that_asks_for_memory_runs_when_the_fork_is_done() {
     play("rung_at", 160);
+}
+
+#[test]
+fn fibers_on_stacks_of_the_heap_stand_on_ordinary_memory() {
+    play("fibers", 128);
+}
+
+#[test]
+fn a_signal_handler_forks_whatever_its_thread_was_doing() {
+    play("rung_forks", 96);
+}
+
+#[test]
+fn a_thread_that_is_cancelled_gets_its_memory() {
+    let Some(pool) = Made::new("cancelled", 64) else { return };
+    let (_, complained) = succeed(pool.run(scenes(), &["cancelled"]));
+    assert!(complained.contains("is empty"), "{complained}");
+}
+
+#[test]
+fn who_waits_until_he_is_heard_holds_nobody_up() {
+    let Some(pool) = Made::new("unheard", 64) else { return };
+    let mut process = start(pool.run(scenes(), &["unheard"]));
+    wait_for_line(&mut process);
+    let mut complained = String::new();
+    process.0.stderr.take().unwrap().read_to_string(&mut complained).unwrap();
+    let status = process.0.wait().unwrap();
+    assert!(status.success() && complained.contains("is empty"), "{status}: {complained}");
 }
 
 #[test]
@@ -343,6 +448,73 @@ fn two_processes_that_empty_a_pool_go_on_in_small_pages() {
     assert_eq!(pool.free_mib(), 96);
 }
 
+/// A control group of a test's own, which is removed at the end.
+struct Group(PathBuf);
+
+impl Group {
+    /// `None`, with the reason, where groups do not bound large pages.
+    fn new(test: &str) -> Option<Group> {
+        let mounts = std::fs::read_to_string("/proc/self/mounts").unwrap();
+        let mut unified = mounts.lines().filter(|line| line.split(' ').nth(2) == Some("cgroup2"));
+        let root = PathBuf::from(unified.next()?.split(' ').nth(1)?);
+        let group = Group(root.join(format!("stillframe-test-{test}-{}", std::process::id())));
+        // Other tests want it as well, so it stays so.
+        let made = std::fs::write(root.join("cgroup.subtree_control"), "+hugetlb");
+        let made = made.and_then(|()| std::fs::create_dir(&group.0));
+        match made {
+            Ok(()) if group.0.join(MAX).exists() && group.0.join(PROMISED_MAX).exists() => Some(group),
+            made => {
+                eprintln!("skipped: groups do not bound large pages here: {made:?}");
+                None
+            }
+        }
+    }
+
+    /// The same command in this group.
+    fn within(&self, command: &Command) -> Command {
+        let mut within = Command::new("sh");
+        within.args(["-c", "echo $$ > \"$0/cgroup.procs\" && exec \"$@\""]).arg(&self.0);
+        within.arg(command.get_program()).args(command.get_args());
+        within
+    }
+}
+
+impl Drop for Group {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir(&self.0);
+    }
+}
+
+/// What a group may have, and what may be promised to it.
+const MAX: &str = "hugetlb.2MB.max";
+const PROMISED_MAX: &str = "hugetlb.2MB.rsvd.max";
+
+#[test]
+fn a_process_that_may_have_less_of_the_pool_than_it_wants_goes_on_in_small_pages() {
+    let Some(pool) = Made::new("bounded", 160) else { return };
+    let Some(group) = Group::new("bounded") else { return };
+    for (file, mib) in [(MAX, 0), (MAX, 40), (PROMISED_MAX, 0), (PROMISED_MAX, 40)] {
+        std::fs::write(group.0.join(file), (mib * MIB).to_string()).unwrap();
+        let (said, complained) = succeed(group.within(&pool.run(scenes(), &["take", "80"])));
+        assert_eq!(said, "taken\n");
+        assert_eq!(complained.matches("a cgroup bounds").count(), 1, "{file} {mib}: {complained}");
+        assert!(!complained.contains("is empty"), "{complained}");
+        std::fs::write(group.0.join(file), "max").unwrap();
+    }
+    assert_eq!(pool.free_mib(), 160);
+}
+
+#[test]
+fn a_process_that_has_used_up_what_its_group_may_have_forks() {
+    let Some(pool) = Made::new("bounded-forks", 160) else { return };
+    let Some(group) = Group::new("bounded-forks") else { return };
+    for file in [MAX, PROMISED_MAX] {
+        std::fs::write(group.0.join(file), (96 * MIB).to_string()).unwrap();
+        succeed(group.within(&pool.run(scenes(), &["full_forks"])));
+        std::fs::write(group.0.join(file), "max").unwrap();
+    }
+}
+
 #[test]
 fn a_process_is_shown_as_holder_and_one_that_is_killed_leaves_nothing() {
     let Some(pool) = Made::new("kill", 96) else { return };
@@ -382,6 +554,21 @@ fn a_bound_on_addresses_holds() {
     succeed(pool.run("sh", &["-c", &script]));
     let script = format!("ulimit -s unlimited; exec {} stack", scenes().display());
     succeed(pool.run("sh", &["-c", &script]));
+}
+
+#[test]
+fn a_limit_of_a_process_is_not_taken_for_a_groups() {
+    let Some(pool) = Made::new("own-limits", 400) else { return };
+    let run = |limit: &str| {
+        let script = format!("ulimit {limit}; exec {} limits", scenes().display());
+        let (_, complained) = succeed(pool.run("sh", &["-c", &script]));
+        assert!(!complained.contains("cgroup"), "{limit}: {complained}");
+        complained
+    };
+    // Addresses run out before pages are asked for, as these are reserved first.
+    run("-v 400000");
+    let complained = run("-d 250000");
+    assert!(complained.contains("is reached (`ulimit -d`)"), "{complained}");
 }
 
 #[test]
@@ -425,9 +612,12 @@ fn other_users_need_a_pool_that_is_theirs() {
     };
     let (status, _, complained) = run(&pool, &["take", "1"]);
     assert_eq!((status.code(), complained.contains("belongs to user 0")), (Some(1), true), "{complained}");
-    if let Some(theirs) = Made::open_to("theirs", 64, Access { user: NOBODY, group: NOBODY, mode: 0o700 }) {
-        let (status, _, complained) = run(&theirs, &["heap"]);
-        assert!(status.success(), "{complained}");
+    if let Some(theirs) = Made::open_to("theirs", 128, Access { user: NOBODY, group: NOBODY, mode: 0o700 }) {
+        // The kernel has writes of its own not wait for such a user.
+        for scene in ["heap", "fibers"] {
+            let (status, _, complained) = run(&theirs, &[scene]);
+            assert!(status.success(), "{complained}");
+        }
     }
     std::fs::remove_dir_all(place).unwrap();
 }
@@ -458,6 +648,17 @@ fn a_program_with_an_allocator_of_its_own_keeps_it() {
     let (_, complained) = succeed(command);
     assert!(complained.contains("the other allocator gave blocks"), "{complained}");
     assert!(complained.contains("in ordinary memory 0 KiB of the heap"), "{complained}");
+}
+
+#[test]
+fn functions_that_are_called_for_the_first_time_cost_no_faults() {
+    let Some(pool) = Made::new("code", 64) else { return };
+    let program = program("code", &["cc", "-O1", "-Wall", "-fno-builtin", "-Wl,--no-as-needed", "-lm"], "code.c");
+    // As it is, so that its libraries are in memory, and the test is one.
+    let alone = Command::new(&program).output().unwrap();
+    assert!(String::from_utf8(alone.stdout).unwrap().trim().parse::<u32>().unwrap() > 0);
+    let (said, _) = succeed(pool.run(&program, &[]));
+    assert_eq!(said, "0\n");
 }
 
 #[test]

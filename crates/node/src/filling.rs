@@ -5,8 +5,10 @@ use crate::scatter;
 use crate::sending::{Way, make_room};
 use drepl::clip::part;
 use drepl::executor::Executor;
+use drepl::fragment::Fragment;
 use drepl::transfer::{Axis, Move, Side, Transfer};
 use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Range;
 use std::sync::{Mutex, MutexGuard, PoisonError, TryLockError};
 use stillframe::{LoanBytes, Snapshot, View};
 use stillframe_kernel::points;
@@ -60,18 +62,30 @@ impl From<String> for Stop {
     }
 }
 
+/// The part of a share that some of its bytes are. Each of them goes to one place: a few could otherwise have the same place written for
+/// hours.
+fn part_of(share: &SourceShare, window: Range<u64>) -> Result<Transfer, Stop> {
+    let bytes = window.end - window.start;
+    let part = part(&share.transfer, Side::Source, window);
+    match part.moved_bytes() {
+        moved if moved == bytes => Ok(part),
+        moved => Err(Stop::Unfit(format!("{bytes} bytes of a share would be written to {moved} places"))),
+    }
+}
+
 impl Filling {
-    /// Bytes that no element fills are zero, as those beyond the rim of the object: `is_full` says that there are none.
+    /// Bytes that no element fills are as its text says, as those beyond the rim of the object: `is_full` says that there are none.
     pub(crate) fn new(
         version: Version,
         writers: BTreeSet<Writer>,
         base: Option<View>,
         mut loan: LoanBytes,
+        fragment: &Fragment,
         is_full: bool,
     ) -> Filling {
         if !is_full {
             // What lay here before is nobody's.
-            loan.fill(0);
+            fragment.clear(&mut loan);
         }
         let state = State {
             loan: Some(loan),
@@ -118,14 +132,14 @@ impl Filling {
                 return Ok(());
             }
             return self.take(share, offset, bytes, |end, loan, kept| {
-                let part = part(&share.transfer, Side::Source, offset..end);
+                let part = part_of(share, offset..end)?;
                 executor.run(&part, &piece, loan).map_err(|error| error.to_string())?;
                 *kept = piece;
                 Ok(())
             });
         }
         self.take(share, offset, bytes, |end, loan, piece| {
-            let part = part(&share.transfer, Side::Source, offset..end);
+            let part = part_of(share, offset..end)?;
             if let Some(mut places) = scatter::places(&part, bytes, loan) {
                 return bulk.read_pieces(&mut places).map_err(|_| Stop::Cut);
             }
@@ -143,7 +157,7 @@ impl Filling {
         // Without one nothing else than all bytes was asked for: it belongs to what was asked before.
         let Some(base) = &self.base else { return Ok(()) };
         self.take(share, offset, bytes, |end, loan, _| {
-            let part = part(&share.transfer, Side::Source, offset..end);
+            let part = part_of(share, offset..end)?;
             let staying = Transfer::new(part.moves().iter().map(staying).collect());
             let staying = staying.map_err(|error| error.to_string())?;
             executor.run(&staying, base, loan).map_err(|error| Stop::Unfit(error.to_string()))
@@ -254,4 +268,23 @@ impl State {
 fn staying(each: &Move) -> Move {
     let axis = |axis: &Axis| Axis { from_bytes: axis.to_bytes, ..*axis };
     Move { from: each.to, swap_bytes: 1, axes: each.axes.iter().map(axis).collect(), ..each.clone() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Half of the moves write the same byte again and again; as many bytes as they write lie together behind them.
+    #[test]
+    fn one_byte_is_not_written_to_thousands_of_places() {
+        const MOVES: u64 = 1000;
+        let run = |from, to, run_bytes| Move { from, to, run_bytes, swap_bytes: 1, axes: Default::default() };
+        let mut moves: Vec<Move> = (0..MOVES).map(|_| run(0, 0, 1)).collect();
+        moves.push(run(MOVES, MOVES, MOVES));
+        let transfer = Transfer::new(moves).unwrap();
+        assert_eq!((transfer.moved_bytes(), transfer.source_bytes()), (2 * MOVES, 2 * MOVES));
+        let share = SourceShare { writer: Writer { node: Node(1), process: 1, serial: 1 }, transfer, bytes: 2 * MOVES };
+        assert!(matches!(part_of(&share, 0..1), Err(Stop::Unfit(_))));
+        assert!(part_of(&share, MOVES..2 * MOVES).is_ok());
+    }
 }

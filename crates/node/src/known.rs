@@ -10,7 +10,7 @@ use stillframe_object::relay::{LocalFragment, Relay};
 use stillframe_object::{Cause, Part, Writer as Named};
 use stillframe_roster::readiness::{Loss, Share};
 use stillframe_roster::runtime::Runtime;
-use stillframe_roster::writer::{Node, Version, Who, Writer};
+use stillframe_roster::writer::{Version, Who, Writer};
 use stillframe_wire::ObjectId;
 use stillframe_wire::data::FragmentText;
 use stillframe_wire::roster::Declared;
@@ -35,7 +35,7 @@ pub(crate) struct Lost {
     who: Who,
     elements: IndexSet,
     /// The first version that it writes.
-    from: Version,
+    pub(crate) from: Version,
 }
 
 impl Known {
@@ -108,9 +108,9 @@ impl Known {
         parts.collect::<Vec<_>>().join("; ")
     }
 
-    /// Notes the writers of a node that was lost, of those that the home declared.
-    pub(crate) fn lose<'d>(&mut self, node: Node, declared: impl Iterator<Item = &'d Declared>) {
-        for one in declared.filter(|one| one.writer.node == node && one.left.is_none()) {
+    /// Notes the writers of a node that was lost, as they had declared.
+    pub(crate) fn lose(&mut self, declared: &[Declared]) {
+        for one in declared {
             // What cannot be read now could not before.
             let Ok((_, elements)) = self.relay.fragment(&one.layout.text, &numbers(&one.layout)) else { continue };
             self.lost.push(Lost { who: Who { writer: one.writer, rank: one.rank }, elements, from: one.from });

@@ -24,6 +24,9 @@ use stillframe_wire::{Kind, Message};
 /// How long the other side may take to greet, and to take what it is sent.
 const LIMIT: Duration = Duration::from_secs(30);
 
+/// How often a connection to a node that is not known yet is asked whether it stands.
+const STANDS: Duration = Duration::from_secs(1);
+
 /// Pauses between attempts to connect: the first and the longest.
 const PAUSES: [Duration; 2] = [Duration::from_millis(5), Duration::from_millis(500)];
 
@@ -39,6 +42,8 @@ pub struct Links {
     identity: Identity,
     options: Options,
     peers: Mutex<BTreeMap<Node, Arc<Peer>>>,
+    /// Whoever waits for one of them wakes up when there is another, and at the end.
+    joined: Condvar,
     runtime: OnceLock<Weak<Runtime>>,
     incoming: Mutex<BTreeMap<u64, Cut>>,
     next_incoming: AtomicU64,
@@ -167,9 +172,9 @@ impl<T> Channel<T> {
 impl Links {
     /// Connections of a node that greets so, to others of its job.
     pub fn new(hello: Hello, identity: Identity, options: Options) -> Arc<Links> {
-        let (peers, runtime, incoming) = (Mutex::default(), OnceLock::new(), Mutex::default());
+        let (peers, joined, runtime, incoming) = (Mutex::default(), Condvar::new(), OnceLock::new(), Mutex::default());
         let (next_incoming, has_ended) = (AtomicU64::new(0), AtomicBool::new(false));
-        Arc::new(Links { hello, identity, options, peers, runtime, incoming, next_incoming, has_ended })
+        Arc::new(Links { hello, identity, options, peers, joined, runtime, incoming, next_incoming, has_ended })
     }
 
     /// Takes what comes on a listener, for a runtime.
@@ -211,7 +216,8 @@ impl Links {
         self.peers.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// There is a node that listens at an address.
+    /// There is a node that listens at an address. From now on the runtime hears what it says, and so has to know by now whom it
+    /// [replaces](Runtime::replaced).
     ///
     /// # Errors
     /// Those of a thread that is started.
@@ -230,6 +236,7 @@ impl Links {
             received_bytes: AtomicU64::new(0),
         });
         self.peers().insert(node, peer.clone());
+        self.joined.notify_all();
         let (links, of) = (self.clone(), peer.clone());
         let messages = self.spawn("messages", move || links.send_all(&of, &of.messages, send_messages));
         let links = self.clone();
@@ -249,6 +256,7 @@ impl Links {
     pub fn end(&self) {
         self.has_ended.store(true, Ordering::SeqCst);
         std::mem::take(&mut *self.peers()).into_values().for_each(|peer| peer.end());
+        self.joined.notify_all();
         let incoming = std::mem::take(&mut *self.incoming.lock().unwrap_or_else(PoisonError::into_inner));
         incoming.values().for_each(Cut::cut);
     }
@@ -320,20 +328,39 @@ impl Links {
     fn take_all(&self, connection: Connection) {
         let number = self.next_incoming.fetch_add(1, Ordering::Relaxed);
         let incoming = || self.incoming.lock().unwrap_or_else(PoisonError::into_inner);
+        let cut = connection.cut();
         incoming().insert(number, connection.cut());
         // Who ends all takes the list once.
         if !self.has_ended() {
             let (sender, mut receiver) = connection.split();
             if let Some(from) = self.greeted(&sender, &mut receiver) {
                 points::hit("link.greeted");
-                // What was on its way on the one before may be lost, and only this side knows what it still waits for.
-                if let Some(runtime) = self.runtime() {
-                    runtime.connected(from);
+                if self.has_joined(from, &cut) {
+                    // What was on its way on the one before may be lost, and only this side knows what it still waits for.
+                    if let Some(runtime) = self.runtime() {
+                        runtime.connected(from);
+                    }
+                    self.take_from(from, &mut receiver);
                 }
-                self.take_from(from, &mut receiver);
             }
         }
         incoming().remove(&number);
+    }
+
+    /// Waits until this node was told of who is at the other end, who may be quicker than that: the writers that a runtime reports which
+    /// was started again would stand against those of its former number, as long as these count. As long as the connection stands it is
+    /// waited for: what it said already would be lost with it, and only what it says next would tell it so.
+    fn has_joined(&self, from: Node, connection: &Cut) -> bool {
+        let is_awaited = |peers: &mut BTreeMap<Node, Arc<Peer>>| !peers.contains_key(&from) && !self.has_ended();
+        loop {
+            let waited = self.joined.wait_timeout_while(self.peers(), STANDS, is_awaited);
+            let (peers, time) = waited.unwrap_or_else(PoisonError::into_inner);
+            let (is_known, is_over) = (peers.contains_key(&from), !time.timed_out());
+            drop(peers);
+            if is_known || is_over || connection.has_ended() {
+                return is_known;
+            }
+        }
     }
 
     fn take_from(&self, from: Node, receiver: &mut Receiver) {

@@ -57,6 +57,11 @@ impl Machines {
         self.former.insert(former);
         Some(former)
     }
+
+    /// Whether this is the number of a machine, as far as it was told.
+    fn is_last(&self, name: &str, node: Node) -> bool {
+        self.last.get(name) == Some(&node)
+    }
 }
 
 /// Changes of which many come at once.
@@ -245,10 +250,11 @@ impl EtcdCluster {
         runtime.changed_homes();
     }
 
-    /// Sees to it that there are connections to all others, also to those for which there was no thread when they joined.
-    fn reach_all(&self, links: &Arc<Links>) {
+    /// Sees to it that there are connections to all others, also to those for which there was no thread when they joined. Of one that is
+    /// still to be told of, the runtime does not know yet whom it replaces.
+    pub(crate) fn reach_all(&self, links: &Arc<Links>) {
         for (node, info) in self.cluster.nodes() {
-            if !self.known().former.contains(&node) {
+            if self.known().is_last(&info.name, node) {
                 let _ = links.add(node, &info.address);
             }
         }

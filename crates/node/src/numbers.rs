@@ -76,6 +76,12 @@ impl Numbers {
         }
     }
 
+    /// As long as this lives, nobody takes note of a number.
+    #[cfg(test)]
+    pub(crate) fn hold(&self) -> impl Drop + '_ {
+        self.noted()
+    }
+
     fn noted(&self) -> MutexGuard<'_, Option<Noted>> {
         self.noted.lock().unwrap_or_else(PoisonError::into_inner)
     }

@@ -2,9 +2,14 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 use stillframe_roster::writer::{Node, Revision, Writer};
 use stillframe_wire::roster::{Declared, Roster, RosterChange};
 use stillframe_wire::{Message, ObjectId};
+
+/// How much later than the next home a node may hear that nodes were lost, or started again. Who is lost later had left: the home that
+/// ended with others had not told so any more.
+const HEARD: Duration = Duration::from_secs(60);
 
 /// About so many bytes of a roster go into one message.
 const PART_BYTES: usize = 4 << 20;
@@ -131,6 +136,11 @@ fn bytes_of(one: &Declared) -> usize {
 pub struct Heard {
     at: (Revision, u64),
     declared: BTreeMap<Writer, Declared>,
+    /// Fragments that the home of an earlier term told of and the present one does not, and since when: their nodes ended together with it.
+    /// Whether they were lost or started again, this node has still to hear.
+    former: BTreeMap<Writer, (Declared, Instant)>,
+    /// Nodes of which it has heard that in this term.
+    ended: BTreeSet<Node>,
 }
 
 /// A change is of a roster that is not here: the home is to tell all.
@@ -142,8 +152,18 @@ impl Heard {
     pub fn hear(&mut self, revision: Revision, serial: u64, declared: Vec<Declared>) -> bool {
         let is_newer = (revision, serial) > self.at;
         if is_newer {
+            let is_of_another_term = revision > self.at.0;
             self.at = (revision, serial);
-            self.declared = declared.into_iter().map(|one| (one.writer, one)).collect();
+            let declared = declared.into_iter().map(|one| (one.writer, one)).collect();
+            let before = std::mem::replace(&mut self.declared, declared);
+            if is_of_another_term {
+                let ended = std::mem::take(&mut self.ended);
+                let is_open = |writer: &Writer, one: &Declared| one.left.is_none() && !ended.contains(&writer.node);
+                let now = Instant::now();
+                let open = before.into_iter().filter(|(writer, one)| is_open(writer, one));
+                self.former.extend(open.map(|(writer, one)| (writer, (one, now))));
+            }
+            self.former.retain(|writer, (_, since)| !self.declared.contains_key(writer) && since.elapsed() < HEARD);
         }
         is_newer
     }
@@ -163,8 +183,21 @@ impl Heard {
         self.at = (revision, serial);
         gone.iter().for_each(|writer| _ = self.declared.remove(writer));
         let declared = Arc::try_unwrap(declared).unwrap_or_else(|shared| shared.to_vec());
+        declared.iter().for_each(|one| _ = self.former.remove(&one.writer));
         self.declared.extend(declared.into_iter().map(|one| (one.writer, one)));
         Ok(true)
+    }
+
+    /// A node was lost or started again: what its writers had declared and had not left, also if the present home never heard of them.
+    pub fn end(&mut self, node: Node) -> Vec<Declared> {
+        self.ended.insert(node);
+        let (of_node, former): (BTreeMap<_, _>, BTreeMap<_, _>) =
+            std::mem::take(&mut self.former).into_iter().partition(|(writer, _)| writer.node == node);
+        self.former = former;
+        let heard = of_node.into_values().filter(|(_, since)| since.elapsed() < HEARD);
+        let mut of_it: Vec<Declared> = heard.map(|(one, _)| one).collect();
+        of_it.extend(self.declared.values().filter(|one| one.writer.node == node && one.left.is_none()).cloned());
+        of_it
     }
 
     /// All fragments, in the order of their writers.

@@ -150,7 +150,8 @@ impl Runtime {
         Ok(Runtime { inner, threads, _lock: lock })
     }
 
-    /// Takes a message from another node, and what follows it.
+    /// Takes a message from another node, and what follows it. Of a machine that was started again this comes after
+    /// [`replaced`](Runtime::replaced).
     pub fn receive(&self, from: Node, message: Message, bulk: &mut dyn Incoming) {
         self.inner.receive(from, message, bulk);
     }
@@ -173,7 +174,7 @@ impl Runtime {
         self.inner.change(|desk| _ = desk.note_removed(name, object));
     }
 
-    /// There is a new connection to a node.
+    /// There is a new connection to a node. Of a machine that was started again this comes after [`replaced`](Runtime::replaced).
     pub fn connected(&self, node: Node) {
         self.inner.change(|desk| desk.for_all(|one, around| one.reconnect(node, around)));
         self.inner.groups.connected(node);
@@ -534,7 +535,9 @@ fn reply(done: stillframe_object::Result<Reply>) -> Reply {
     done.unwrap_or_else(|error| Reply::Failed(error.to_string()))
 }
 
-/// Whether each byte of a share goes to one place: none is left out of which the rest would count as all.
+/// Whether each byte of a share goes to one place: none is left out of which the rest would count as all. Who sends has converted
+/// what is to be converted.
 fn is_packed(share: &SourceShare) -> bool {
-    share.transfer.source_bytes() == share.bytes && share.transfer.moved_bytes() == share.bytes
+    let SourceShare { transfer, bytes, .. } = share;
+    transfer.source_bytes() == *bytes && transfer.moved_bytes() == *bytes && transfer.conversions().is_empty()
 }

@@ -13,7 +13,11 @@ const PLACE_BYTES: u64 = 4096;
 /// byte of the piece goes somewhere.
 pub(crate) fn places<'m>(transfer: &Transfer, bytes: u64, memory: &'m mut [u8]) -> Option<Vec<IoSliceMut<'m>>> {
     let moves = transfer.moves();
-    if moves.is_empty() || moves.len() > PLACES_MAX || moves.len() as u64 * PLACE_BYTES > bytes.max(PLACE_BYTES) {
+    if !transfer.conversions().is_empty()
+        || moves.is_empty()
+        || moves.len() > PLACES_MAX
+        || moves.len() as u64 * PLACE_BYTES > bytes.max(PLACE_BYTES)
+    {
         return None;
     }
     let is_run = |(from, one): (u64, &drepl::transfer::Move)| {

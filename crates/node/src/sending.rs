@@ -128,9 +128,9 @@ impl Stretch<'_> {
 impl Packed {
     /// Which bytes of the variable it is, if these lie together.
     fn run(&self) -> Option<Range<u64>> {
-        let [one] = self.pack.moves() else { return None };
-        let begin = self.window.start + one.from;
-        one.axes.is_empty().then_some(begin..begin + one.run_bytes)
+        let (from, _) = self.pack.only_run()?;
+        let begin = self.window.start + from;
+        Some(begin..begin + self.bytes)
     }
 
     /// What is sent of it, one after the other. Where bytes have changed is said ascending.
@@ -169,24 +169,25 @@ impl Cargo {
     pub(crate) fn new(way: Way) -> Cargo {
         let Way { writer, variable, transfer } = way;
         let (all, moved) = (transfer.source_bytes(), transfer.moved_bytes());
-        let is_together = matches!(transfer.pack().moves(), [one] if one.axes.is_empty());
+        let is_together = transfer.pack().only_run().is_some();
         let wanted = if is_together { TOGETHER_BYTES } else { PIECE_BYTES };
         // As many bytes of the source as make a piece; whole cache lines, so that few elements are cut.
         let step = u128::from(wanted) * u128::from(all) / u128::from(moved.max(1));
         let step = u64::try_from(step).unwrap_or(u64::MAX).next_multiple_of(wanted);
-        let first = transfer.moves().iter().map(lowest).min().unwrap_or(0);
         let (mut pieces, mut unpack, mut bytes) = (Vec::new(), Vec::new(), 0);
-        let mut begin = first;
+        let mut begin = transfer.source_begin();
         while begin < all {
-            let window = begin..all.min(begin.saturating_add(step));
-            let one = part(&transfer, Side::Source, window.clone());
+            let end = all.min(begin.saturating_add(step));
+            let one = part(&transfer, Side::Source, begin..end);
+            // A number that is converted is read whole, where its first bytes lie.
+            let window = begin..end.max(begin + one.source_bytes());
             let moved = one.moved_bytes();
             if moved > 0 {
                 unpack.extend(one.unpack().moves().iter().map(|each| Move { from: each.from + bytes, ..each.clone() }));
-                pieces.push(Packed { window: window.clone(), pack: one.pack(), bytes: moved });
+                pieces.push(Packed { window, pack: one.pack(), bytes: moved });
                 bytes += moved;
             }
-            begin = window.end;
+            begin = end;
         }
         // The parts write no byte twice, for the whole does not.
         let transfer = Transfer::new(unpack).unwrap_or_default();
@@ -196,12 +197,6 @@ impl Cargo {
     pub(crate) fn writer(&self) -> Writer {
         self.share.writer
     }
-}
-
-/// The first byte of the source that a move reads.
-fn lowest(each: &Move) -> u64 {
-    let below = |axis: &drepl::transfer::Axis| (axis.count as i64 - 1).saturating_mul(axis.from_bytes).min(0);
-    each.from.saturating_add_signed(each.axes.iter().map(below).sum())
 }
 
 /// A writer, its fragment, and what its region calls the bytes.

@@ -322,31 +322,51 @@ mod tests {
 
     const LONG: Duration = Duration::from_secs(20);
 
-    /// Of the connections between two nodes one ends, and only who sends on it learns that.
-    #[test]
-    fn a_reader_goes_on_when_one_connection_was_cut() {
-        let place = tempfile::Builder::new().prefix("stillframe-test-cut-").tempdir_in("/dev/shm").unwrap();
-        let certificate = place.path().join("certificate");
-        identity::create(&certificate, "cut", identity::LIFETIME).unwrap();
-        let start = |name: &str| {
+    /// Directories of some nodes, and the job's certificate.
+    struct Place(tempfile::TempDir);
+
+    impl Place {
+        fn new() -> Place {
+            let place = tempfile::Builder::new().prefix("stillframe-test-service-").tempdir_in("/dev/shm").unwrap();
+            identity::create(place.path().join("certificate"), "heat-17", identity::LIFETIME).unwrap();
+            Place(place)
+        }
+
+        fn start(&self, name: &str) -> Service {
             let options = ServiceOptions {
-                dir: place.path().join(name),
+                dir: self.0.path().join(name),
                 name: name.into(),
                 listen: "127.0.0.1:0".parse().unwrap(),
                 advertise: None,
-                identity: certificate.clone(),
+                identity: self.0.path().join("certificate"),
                 names: Vec::new(),
                 names_tls: None,
                 memory_bytes: None,
                 means: Means::Tls,
                 lease: Duration::from_secs(5),
             };
-            Service::start(options).unwrap()
-        };
-        let (first, _second) = (start("a"), start("b"));
-        let objects = |name: &str| Objects::options().dir(place.path().join(name)).open().unwrap();
-        let here = objects("a").create("u", "var u [100000] int64").create().unwrap();
-        let there = objects("b").wait("u", LONG).unwrap();
+            let begin = std::time::Instant::now();
+            loop {
+                match Service::start(options.clone()) {
+                    // The one before may be ending still.
+                    Err(Error::Running { .. }) if begin.elapsed() < LONG => thread::sleep(Duration::from_millis(5)),
+                    started => return started.unwrap(),
+                }
+            }
+        }
+
+        fn objects(&self, name: &str) -> Objects {
+            Objects::options().dir(self.0.path().join(name)).open().unwrap()
+        }
+    }
+
+    /// Of the connections between two nodes one ends, and only who sends on it learns that.
+    #[test]
+    fn a_reader_goes_on_when_one_connection_was_cut() {
+        let place = Place::new();
+        let (first, _second) = (place.start("a"), place.start("b"));
+        let here = place.objects("a").create("u", "var u [100000] int64").create().unwrap();
+        let there = place.objects("b").wait("u", LONG).unwrap();
         let mut writer = here.write("{ var v = u }").attach().unwrap();
         let mut reader = there.read("{ var v = u }").attach().unwrap();
         for version in 1..=10 {
@@ -355,6 +375,36 @@ mod tests {
             reader.reattach(version, LONG).unwrap();
             assert!(reader.variable::<i64>("v").unwrap().iter().all(|number| *number == version as i64));
             first.links.cut_versions();
+        }
+    }
+
+    /// The home's node hears by a connection that a runtime was started again before it has told its own runtime so.
+    #[test]
+    fn writers_of_a_runtime_that_is_started_again_stand_against_none_of_its_former_number() {
+        let place = Place::new();
+        let first = place.start("a");
+        // With nobody else there, this node is its home.
+        let here = place.objects("a").create("u", "var u [8] int64").create().unwrap();
+        let second = place.start("b");
+        let there = place.objects("b").wait("u", LONG).unwrap();
+        let mut upper = here.write("{ var v [x:4] = u[x] }").attach().unwrap();
+        let mut lower = there.write("{ var v [x:4] = u[x+4] }").attach().unwrap();
+        upper.publish(1).unwrap();
+        lower.publish(1).unwrap();
+        assert_eq!((here.wait_newer(0, LONG).unwrap(), there.wait_newer(0, LONG).unwrap()), (1, 1));
+
+        drop(second);
+        let busy = first.numbers.hold();
+        let _again = place.start("b");
+        // It has time to connect and to report, whichever side connects first.
+        first.cluster.reach_all(&first.links);
+        thread::sleep(Duration::from_secs(1));
+        drop(busy);
+        for version in 2..=3 {
+            upper.publish(version).unwrap();
+            lower.publish(version).unwrap();
+            assert_eq!(here.wait_newer(version - 1, LONG).unwrap(), version);
+            assert_eq!(there.wait_newer(version - 1, LONG).unwrap(), version);
         }
     }
 }

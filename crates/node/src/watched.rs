@@ -436,8 +436,9 @@ impl Watched {
         }
         let is_newer = self.known.relay.complete(self.known.protocol.announced().version)?;
         if is_newer {
-            // Others have written what was theirs.
-            self.known.lost.clear();
+            // Others have written what was theirs, up to there.
+            let complete = self.known.protocol.announced().version;
+            self.known.lost.retain(|lost| lost.from > complete);
         }
         if self.keeps_former && is_newer { self.tell_roster(around) } else { Ok(()) }
     }
@@ -633,6 +634,8 @@ impl Watched {
     /// The runtime of a machine was started again, as another node.
     pub(crate) fn replace(&mut self, former: Node, node: Node, around: &mut Surroundings) -> Result<()> {
         self.subscriptions.forget(former);
+        // What its writers declared, the new one says anew.
+        drop(self.roster.end(former));
         if let Some(home) = &mut self.home {
             home.replace(former, node);
         }
@@ -643,7 +646,7 @@ impl Watched {
     /// A node was lost.
     pub(crate) fn lose(&mut self, node: Node, around: &mut Surroundings) -> Result<()> {
         self.subscriptions.forget(node);
-        self.known.lose(node, self.roster.declared());
+        self.known.lose(&self.roster.end(node));
         let looked = self.readers.look_again(&mut self.known, around);
         if let Some(home) = &mut self.home {
             home.lose(node);

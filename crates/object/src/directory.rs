@@ -1,11 +1,14 @@
 //! The directory in which objects have their names and boards, and the files in it.
 
 use crate::error::{Error, Result};
+use std::ffi::OsStr;
 use std::fs::File;
-use std::io::ErrorKind;
+use std::hash::{BuildHasher, RandomState};
+use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
 use stillframe_kernel::folder::{About, Access, Folder};
 use stillframe_kernel::trust::{Guard, Purpose, Trust};
+use stillframe_kernel::unix_ns;
 
 /// Below the directory of regions. Names of regions do not begin with a dot.
 pub(crate) const OBJECTS: &str = ".objects";
@@ -36,16 +39,60 @@ pub(crate) fn file_of(name: &str) -> String {
     name.replace('/', ":")
 }
 
+/// A name for what is made before others may see it. What a process that died meanwhile leaves has a name that no object has, and goes
+/// with the directory.
+///
+/// It is a random one: processes of several containers have the same numbers, and each would take the other's for what is left over.
+pub(crate) fn aside_name() -> String {
+    format!(".new.{:016x}", random_number())
+}
+
+/// A number that no other process has found, in no other container.
+pub(crate) fn random_number() -> u64 {
+    // The keys of the standard library's hasher are random numbers of the system.
+    RandomState::new().hash_one((unix_ns(), std::process::id()))
+}
+
+/// Makes a directory if there is none, so that it is there with its mode or not at all: another process, maybe of another user, could
+/// use it before. An error comes with the call that failed.
+fn make_folder(above: &Folder, name: &OsStr, mode: u32) -> Result<(), (&'static str, io::Error)> {
+    let aside = aside_name();
+    above.make_folder(&aside, mode).map_err(|error| ("mkdir", error))?;
+    // The process's umask takes bits away that were asked for.
+    let permitted = above.folder(&aside).and_then(|folder| folder.permit(mode)).map_err(|error| ("chmod", error));
+    let put = permitted.and_then(|()| above.rename_new(&aside, above, name).map_err(|error| ("renameat2", error)));
+    if put.is_err() {
+        let _ = above.remove_folder(&aside);
+    }
+    match put {
+        Err((_, error)) if error.kind() == ErrorKind::AlreadyExists => Ok(()),
+        put => put,
+    }
+}
+
 /// The object whose file this is.
 pub(crate) fn name_of(file: &str) -> String {
     file.replace(':', "/")
+}
+
+/// Makes the directory of regions, and those above it, as far as they are not there.
+fn make_root(dir: &Path, mode: u32) -> Result<()> {
+    // Where the path ends in `..`, or is `/`, it is there or cannot be made.
+    let Some(name) = dir.file_name().filter(|_| !dir.is_dir()) else { return Ok(()) };
+    let above = match dir.parent() {
+        Some(above) if !above.as_os_str().is_empty() => above,
+        _ => Path::new("."),
+    };
+    std::fs::create_dir_all(above).map_err(|error| Error::io("mkdir", above, error))?;
+    let opened = Folder::open(above, true).map_err(|error| Error::io("open", above, error))?;
+    make_folder(&opened, name, mode).map_err(|(call, error)| Error::io(call, dir, error))
 }
 
 impl Directory {
     /// Opens the directories, and makes those that are not there.
     pub(crate) fn make(dir: &Path, mode: u32, trust: Trust) -> Result<Directory> {
         let guard = Guard::new(trust, Purpose::Write { granted: mode });
-        std::fs::create_dir_all(dir).map_err(|source| Error::io("mkdir", dir, source))?;
+        make_root(dir, mode)?;
         let folder = guard.open_root(dir).map_err(|refused| Error::refused(dir, refused))?;
         let root = Part { path: dir.into(), folder, guard, mode };
         let objects = root.made(OBJECTS)?;
@@ -86,16 +133,9 @@ impl Part {
         if let Some(there) = self.opened(name)? {
             return Ok(there);
         }
-        let path = self.path.join(name);
-        match self.folder.make_folder(name, self.mode) {
-            Ok(()) => {}
-            Err(error) if error.kind() == ErrorKind::AlreadyExists => {}
-            Err(error) => return Err(Error::io("mkdir", path, error)),
-        }
-        let made = self.opened(name)?.ok_or_else(|| Error::io("open", &path, ErrorKind::NotFound.into()))?;
-        // The process's umask takes bits away that were asked for.
-        made.folder.permit(self.mode).map_err(|error| Error::io("chmod", &path, error))?;
-        Ok(made)
+        let failed = |call, error| Error::io(call, self.path.join(name), error);
+        make_folder(&self.folder, name.as_ref(), self.mode).map_err(|(call, error)| failed(call, error))?;
+        self.opened(name)?.ok_or_else(|| failed("open", ErrorKind::NotFound.into()))
     }
 
     /// Opens a file; `None` if it is not there.
@@ -137,5 +177,48 @@ impl Part {
     pub(crate) fn names(&self) -> Result<Vec<String>> {
         let names = self.folder.names().map_err(|error| Error::io("readdir", &self.path, error))?;
         Ok(names.into_iter().filter_map(|name| name.into_string().ok()).filter(|name| !name.starts_with('.')).collect())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::atomic::{AtomicBool, Ordering};
+
+    /// Of another user's folder without its mode, who is of the group could write nothing.
+    #[test]
+    fn a_folder_is_there_with_its_mode_or_not_at_all() {
+        const MODE: u32 = 0o770;
+        let dir = tempfile::tempdir().unwrap();
+        for round in 0..300 {
+            let place = dir.path().join(round.to_string());
+            let is_made = AtomicBool::new(false);
+            std::thread::scope(|scope| {
+                scope.spawn(|| {
+                    while !is_made.load(Ordering::Relaxed) {
+                        for name in ["", OBJECTS, ".objects/names", ".objects/boards"] {
+                            let mode = About::at(&place.join(name), true).map_or(MODE, |about| about.mode);
+                            assert_eq!(mode & 0o777, MODE, "{name}");
+                        }
+                    }
+                });
+                let made = Directory::make(&place, MODE, Trust::Own);
+                is_made.store(true, Ordering::Relaxed);
+                made.unwrap();
+            });
+            assert_eq!(std::fs::read_dir(&place).unwrap().count(), 1, "nothing else is left");
+        }
+    }
+
+    /// It may be that of a process of another container, which has the same number and is just about to put it in its place.
+    #[test]
+    fn what_looks_left_over_is_not_taken() {
+        let dir = tempfile::tempdir().unwrap();
+        let others: Vec<PathBuf> =
+            (0..50).map(|serial| dir.path().join(format!(".new.{}.{serial}", std::process::id()))).collect();
+        others.iter().for_each(|other| std::fs::create_dir(other).unwrap());
+        Directory::make(dir.path(), 0o700, Trust::Own).unwrap();
+        assert!(others.iter().all(|other| other.is_dir()));
+        assert_ne!(aside_name(), aside_name());
     }
 }

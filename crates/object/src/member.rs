@@ -147,7 +147,7 @@ impl Member {
     }
 
     /// Whether a process of this node writes it, and no runtime has said whether it counts.
-    fn is_undecided(&self) -> bool {
+    pub(crate) fn is_undecided(&self) -> bool {
         self.verdict.is_none() && !self.is_remote()
     }
 

@@ -89,19 +89,18 @@ impl Object {
         WriteOptions::new(&self.shared, text)
     }
 
-    /// Attaches a fragment to read. What lies beyond the rim of the object is zero.
+    /// Attaches a fragment to read. What lies beyond the rim of the object is zero, or what the text says by `fill`.
     pub fn read(&self, text: &str) -> ReadOptions {
         ReadOptions::new(&self.shared, text)
     }
 
     /// The newest complete version: one that all writers published. The initial version, which is zeros, is complete from
-    /// the beginning.
+    /// the beginning. It stays complete where this node lost its part of it, whose runtime was killed; who reads it then is told so.
     ///
     /// # Errors
     /// Those of reading the object's files.
     pub fn newest(&self) -> Result<u64> {
-        let ledger = self.members().ledger(&self.shared)?;
-        waiting::newest_complete(&self.shared, &ledger)
+        waiting::newest_known(&self.shared, &mut self.members())
     }
 
     /// The complete versions that can be had, ascending, without the initial one.

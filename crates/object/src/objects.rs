@@ -3,7 +3,7 @@
 use crate::bell::Bell;
 use crate::board::Board;
 use crate::description::Description;
-use crate::directory::Directory;
+use crate::directory::{Directory, random_number};
 use crate::error::{Error, Result};
 use crate::hints::Hints;
 use crate::interrupt::Interrupt;
@@ -162,7 +162,7 @@ impl CreateOptions<'_> {
     pub fn create(self) -> Result<Object> {
         let CreateOptions { objects, name, text, bindings, initial } = self;
         check_new_name(&name)?;
-        let id = NonZeroU64::new(new_id()).unwrap_or(NonZeroU64::MIN);
+        let id = NonZeroU64::new(random_number()).unwrap_or(NonZeroU64::MIN);
         let asked = Description { text, bindings, initial, id };
         // Mistakes are told before anybody else sees the object.
         let schema = asked.schema(&name)?;
@@ -189,16 +189,6 @@ fn check_new_name(name: &str) -> Result<()> {
         }
         Err(error) => Err(error.into()),
     }
-}
-
-/// A number that no object had before.
-fn new_id() -> u64 {
-    use std::hash::{BuildHasher, Hasher, RandomState};
-    // The keys of the standard library's hasher are random numbers of the system.
-    let mut hasher = RandomState::new().build_hasher();
-    hasher.write_u64(stillframe_kernel::unix_ns());
-    hasher.write_u32(std::process::id());
-    hasher.finish()
 }
 
 impl Objects {

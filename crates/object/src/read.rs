@@ -68,7 +68,8 @@ impl ReadOptions {
         let view = shared.view(&self.text, &shared::bindings(&self.bindings))?;
         let mut reading = Reading::new(&shared, &view.fragment, &self.text, self.bindings)?;
         reading.prefetch(self.prefetches);
-        let buffer = Buffer::new(view.fragment.size_bytes())?;
+        let mut buffer = Buffer::new(view.fragment.size_bytes())?;
+        begin(&mut buffer, &view)?;
         let (executor, version) = (Executor::new(self.threads), shared.description.initial);
         Ok(ReadFragment { shared, view, reading, buffer, version, published_ns: 0, executor })
     }
@@ -110,7 +111,7 @@ impl ReadFragment {
     }
 
     /// Fills it with a version, at the same address: waits at most so long until all wanted elements were published, and only
-    /// those. Beyond the rim of the object all is zero.
+    /// those. Beyond the rim of the object all is zero, or what the text says by `fill`.
     ///
     /// Where the elements lie together in the memory of one writer, and are many, its pages are shown and nothing is copied.
     /// Then the version is held until the next reattach.
@@ -121,6 +122,7 @@ impl ReadFragment {
     pub fn reattach(&mut self, version: u64, timeout: Duration) -> Result<()> {
         if version == self.shared.description.initial {
             self.buffer.clear()?;
+            begin(&mut self.buffer, &self.view)?;
             self.published_ns = 0;
         } else {
             let Self { shared, reading, buffer, executor, .. } = self;
@@ -140,13 +142,13 @@ impl ReadFragment {
     }
 
     /// Copies the elements of a version into memory of the caller's, as long as the fragment, which itself stays as it is. Bytes
-    /// that belong to no element stay as they are.
+    /// that belong to no element stay as they are; those of the initial version all begin anew.
     ///
     /// # Errors
     /// As [`reattach`](ReadFragment::reattach).
     pub fn fill(&mut self, version: u64, timeout: Duration, out: &mut [u8]) -> Result<()> {
         if version == self.shared.description.initial {
-            out.fill(0);
+            self.view.fragment.clear(out);
             self.published_ns = 0;
             return Ok(());
         }
@@ -222,4 +224,12 @@ impl ReadFragment {
 
     /// Lets go of it.
     pub fn detach(self) {}
+}
+
+/// Gives the holes of a fragment, whose memory is zeros, what its text says that they have.
+fn begin(buffer: &mut Buffer, view: &View) -> Result<()> {
+    if view.fragment.fills() {
+        view.fragment.clear(buffer.bytes_mut()?);
+    }
+    Ok(())
 }

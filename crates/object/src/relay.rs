@@ -356,6 +356,10 @@ impl Relay {
         let arena = self.shared.site.arena()?;
         let options = Region::options().arena(&arena).run(self.shared.description.id).trust(self.shared.site.trust);
         let name = self.shared.region(COMPLETE);
+        if self.shared.observe_complete()?.is_none() {
+            // One of a former object of the name would go on with its versions.
+            self.shared.remove_region(COMPLETE, true)?;
+        }
         // One that a former runtime left says what was complete then, and that still is.
         // It has one byte, which is always the same: to compare it takes less than to ask what was written.
         let mut region = options.threads(1).tracker(TrackerKind::FullCopy).create(&name)?;

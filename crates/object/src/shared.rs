@@ -233,11 +233,16 @@ impl Shared {
         Ok(newest.unwrap_or(self.description.initial))
     }
 
-    /// Looks at the versions that this node's runtime knows to be complete; `None` if there is no such region.
+    /// Looks at the versions that this node's runtime knows to be complete; `None` if there is no such region, or if it is of a former
+    /// object of the name, whose remover died.
     pub(crate) fn observe_complete(&self) -> Result<Option<Observer>> {
         let opened = self.site.observing().and_then(|options| Ok(options.open(&self.region(COMPLETE))?));
+        // Each version says whose it is, also while a runtime takes the region over, or after it died of that.
+        let is_own = |observer: &Observer| {
+            observer.versions().last().is_none_or(|newest| newest.run == Some(self.description.id))
+        };
         match opened {
-            Ok(observer) => Ok(Some(observer)),
+            Ok(observer) => Ok(Some(observer).filter(is_own)),
             Err(Error::Region(stillframe::Error::NoRegion { .. } | stillframe::Error::NoArena { .. })) => Ok(None),
             Err(error) => Err(error),
         }

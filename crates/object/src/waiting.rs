@@ -40,6 +40,19 @@ pub(crate) fn newest_complete(shared: &Shared, ledger: &Ledger) -> Result<Versio
     Ok(ledger.newest_whole(initial).map_err(shared.scattered())?.unwrap_or(initial))
 }
 
+/// The newest version that was complete, whether or not this node still has its part of it.
+pub(crate) fn newest_known(shared: &Shared, members: &mut Members) -> Result<Version> {
+    let ledger = members.ledger(shared)?;
+    let newest = newest_complete(shared, &ledger)?;
+    if !members.list.values().any(Member::is_remote) {
+        return Ok(newest);
+    }
+    let announced = members.announced(shared)?;
+    // Who is not accepted yet may have a part in it, and may be refused.
+    let may_have_part = |member: &Member| member.is_undecided() && member.attached.from <= announced;
+    Ok(if members.list.values().any(may_have_part) { newest } else { newest.max(announced) })
+}
+
 /// How far each writer is, of a board that is locked, and the newest complete version.
 pub(crate) fn survey(shared: &Shared, members: &mut Members) -> Result<(BTreeMap<u32, Standing>, Version)> {
     let standings = members.standings(shared)?;
@@ -70,8 +83,8 @@ pub(crate) enum Finding {
     Ready(Vec<u32>),
     /// These are still to come.
     Waiting(Vec<Share>),
-    /// These will not come.
-    Lost(Vec<Loss>, Version),
+    /// These will not come. The newest complete version that can be read instead, if there is any.
+    Lost(Vec<Loss>, Option<Version>),
 }
 
 /// Whether elements of a version can be had.
@@ -82,7 +95,12 @@ pub(crate) fn look(shared: &Shared, members: &mut Members, version: Version, wan
             let numbers = shares.iter().filter_map(|share| Some(share.who?.writer.serial)).collect();
             return Ok(Finding::Ready(numbers));
         }
-        Readiness::Lost(losses) => return Ok(Finding::Lost(losses, newest_complete(shared, &ledger)?)),
+        Readiness::Lost(losses) => {
+            let newest = newest_complete(shared, &ledger)?;
+            // Where a newer one is known, nobody means the initial version, which is zeros.
+            let is_known = newest > ledger.initial() || newest_known(shared, members)? == newest;
+            return Ok(Finding::Lost(losses, is_known.then_some(newest)));
+        }
         Readiness::Waiting(shares) => shares,
     };
     // Nobody attaches to a version that is older than a complete one, so that what nobody has of it does not come.
@@ -98,7 +116,7 @@ pub(crate) fn look(shared: &Shared, members: &mut Members, version: Version, wan
         .collect();
     match nobodys.is_empty() {
         true => Ok(Finding::Waiting(waiting)),
-        false => Ok(Finding::Lost(nobodys, newest)),
+        false => Ok(Finding::Lost(nobodys, Some(newest))),
     }
 }
 
@@ -161,7 +179,7 @@ pub(crate) fn wait(
             Finding::Ready(numbers) => return Ok(Some(numbers)),
             Finding::Lost(losses, complete) => {
                 let losses = Members::losses(shared, &losses);
-                return Err(Error::Lost { name: name(), version, losses, complete: Some(complete) });
+                return Err(Error::Lost { name: name(), version, losses, complete });
             }
             Finding::Waiting(shares) => {
                 check_there(shared, members)?;

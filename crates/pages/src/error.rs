@@ -57,6 +57,41 @@ pub enum Error {
         /// How many there were.
         found: u64,
     },
+    /// The kernel refuses pages that it has promised.
+    #[error(
+        "the pages of {page} of pool '{name}' are there, but the kernel gives this process too few to fill them: a cgroup of it bounds \
+         them (hugetlb.{page}B.max); reserve outside of it, or use --no-fill; everything is as it was"
+    )]
+    Fill {
+        /// The pool.
+        name: String,
+        /// Its pages.
+        page: Page,
+    },
+    /// Whoever asked for it does not want it any more.
+    #[error("the reservation of pool '{name}' was interrupted; everything is as it was")]
+    Interrupted {
+        /// The pool.
+        name: String,
+    },
+    /// Nobody would make the pool again.
+    #[error(
+        "systemd does not run this machine, so nothing was reserved: have whatever starts the machine, such as /etc/rc.local, run \
+         `{command}` early, and reserve without --persist now"
+    )]
+    NoSystemd {
+        /// What makes it.
+        command: String,
+    },
+    /// A command that does not go into a unit.
+    #[error(
+        "'{word}' has characters that systemd would read in another way: install the program in a path of letters, digits and \
+         /._-+=; nothing was reserved"
+    )]
+    Program {
+        /// Part of the command.
+        word: String,
+    },
     /// Somebody still uses the pool.
     #[error("pool '{name}' is used by {holders}: end them first")]
     Busy {
@@ -64,6 +99,32 @@ pub enum Error {
         name: String,
         /// Who uses it.
         holders: String,
+    },
+    /// Files lie in the pool.
+    #[error(
+        "in pool '{name}' lie {files}: remove them (regions and arenas by `still --dir {} rm NAME`), or let them be lost by --force",
+        path.display()
+    )]
+    Files {
+        /// Its name.
+        name: String,
+        /// Where it is.
+        path: PathBuf,
+        /// What lies there.
+        files: String,
+    },
+    /// A pool is given back, but another mount of it is somewhere.
+    #[error(
+        "pool '{name}' is given back, but {count} of its pages of {page} are still in use in another mount namespace, such as a \
+         container's, where the pool is still mounted: the kernel has them when that ends"
+    )]
+    Kept {
+        /// Its name.
+        name: String,
+        /// Its pages.
+        page: Page,
+        /// How many are still in use.
+        count: u64,
     },
     /// Only root may do this.
     #[error("{call} {}: {source}; only root may reserve pages, once for all users", path.display())]

@@ -31,13 +31,14 @@ pub fn holders(system: &System, pool: &Pool) -> Vec<Holder> {
 }
 
 fn holder(process: &Path, pid: u32, pool: &Pool) -> Option<Holder> {
-    let smaps = fs::read_to_string(process.join("smaps")).ok()?;
-    let (bytes, begins) = mapped(&smaps, pool.mount.device);
+    // Names of files and programs may be any bytes.
+    let read = |name: &str| fs::read(process.join(name)).map(|text| String::from_utf8_lossy(&text).into_owned());
+    let (bytes, begins) = mapped(&read("smaps").ok()?, pool.mount.device);
     if begins.is_empty() {
         return None;
     }
-    let numa = fs::read_to_string(process.join("numa_maps")).unwrap_or_default();
-    let command = fs::read_to_string(process.join("comm")).unwrap_or_default().trim_end().to_owned();
+    let numa = read("numa_maps").unwrap_or_default();
+    let command = read("comm").unwrap_or_default().trim_end().to_owned();
     Some(Holder { pid, command, bytes, by_node: on_nodes(&numa, &begins, pool.page().bytes()) })
 }
 
@@ -106,6 +107,22 @@ Private_Hugetlb:    2048 kB
         assert_eq!(mapped(SMAPS, (0, 0x26)), (6 << 20, vec![0x7f00_0000_0000, 0x7f00_0060_0000]));
         assert_eq!(mapped(SMAPS, (0, 0x27)).0, 2 << 20);
         assert_eq!(mapped(SMAPS, (0, 0x28)), (0, Vec::new()));
+    }
+
+    #[test]
+    fn a_process_is_shown_whatever_bytes_its_name_and_its_files_have() {
+        use crate::mounts::Mount;
+        let dir = tempfile::tempdir().unwrap();
+        let process = dir.path().join("7");
+        fs::create_dir(&process).unwrap();
+        let mut smaps = b"7e0000000000-7e0000001000 rw-s 00000000 00:19 1 /tmp/\xff\n".to_vec();
+        smaps.extend(SMAPS.as_bytes());
+        fs::write(process.join("smaps"), smaps).unwrap();
+        fs::write(process.join("comm"), b"a\xffb\n").unwrap();
+        let mount = Mount { path: "/run/a".into(), page: crate::Page::Large, device: (0, 0x26) };
+        let found = holders(&System::at(dir.path(), dir.path()), &Pool { name: "a".into(), mount });
+        assert_eq!(found.len(), 1);
+        assert_eq!((found[0].pid, found[0].command.as_str(), found[0].bytes), (7, "a\u{fffd}b", 6 << 20));
     }
 
     #[test]

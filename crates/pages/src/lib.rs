@@ -12,18 +12,24 @@
 //! | [`mounts`] | where file systems of them are mounted |
 //! | [`pool`] | one pool |
 //! | [`holders`] | who has what of it |
+//! | `fill` | filling its pages once |
+//! | `note` | what was gathered for it, beside it |
 //! | [`reserve`] | making a pool, and giving it back |
+//! | [`mod@unit`] | having it made again after a restart |
 //!
 //! Each uses only those above it.
 #![forbid(unsafe_code)]
 
 pub mod error;
+mod fill;
 pub mod holders;
 pub mod mounts;
+mod note;
 pub mod page;
 pub mod pool;
 pub mod reserve;
 pub mod supply;
+pub mod unit;
 
 pub use error::{Error, Result};
 pub use page::Page;

@@ -2,6 +2,7 @@
 
 use crate::error::{Error, Result};
 use crate::page::Page;
+use rustix::thread::CpuSet;
 use serde::Serialize;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -106,11 +107,24 @@ impl System {
         Ok(supply)
     }
 
-    /// Has the kernel gather more pages, all of them or none. Where it finds fewer it is let move what is in use, and asked again.
+    /// How many pages of a size each memory node has.
+    pub(crate) fn by_node(&self, page: Page) -> Vec<(u32, u64)> {
+        let total = |node: u32| Some((node, self.supply(page, Some(node)).ok()?.total));
+        self.nodes().into_iter().filter_map(total).collect()
+    }
+
+    /// The processors of a memory node, if it has any.
+    pub(crate) fn processors(&self, node: Option<u32>) -> Option<CpuSet> {
+        let path = self.sys.join(format!("devices/system/node/node{}/cpulist", node?));
+        processors(&fs::read_to_string(path).ok()?)
+    }
+
+    /// Has the kernel gather more pages, all of them or none. Where it finds fewer it is let move what is in use, and asked again,
+    /// as long as `go_on` says so: a signal has it come back early.
     ///
     /// # Errors
     /// [`Error::TooFew`]; [`Error::NotPermitted`]; those of the files.
-    pub fn gather(&self, page: Page, node: Option<u32>, count: u64) -> Result<()> {
+    pub fn gather(&self, page: Page, node: Option<u32>, count: u64, mut go_on: impl FnMut() -> bool) -> Result<()> {
         let path = self.folder(page, node).join("nr_hugepages");
         let before = number(&path)?;
         // Else the kernel would take what other programs need before it finds that it is too little.
@@ -125,7 +139,7 @@ impl System {
             if now >= count {
                 return Ok(());
             }
-            if now <= found && found > 0 {
+            if !go_on() || now <= found && found > 0 {
                 break;
             }
             found = now;
@@ -136,14 +150,27 @@ impl System {
         Err(Error::TooFew { page, wanted: count, found })
     }
 
-    /// Gives pages back to the kernel.
+    /// Gives pages back to the kernel. Those that somebody still has it takes when he lets them go.
     ///
     /// # Errors
     /// [`Error::NotPermitted`]; those of the files.
     pub fn scatter(&self, page: Page, node: Option<u32>, count: u64) -> Result<()> {
-        let path = self.folder(page, node).join("nr_hugepages");
-        let before = number(&path)?;
-        self.set(&path, before.saturating_sub(count))
+        let before = self.lasting(page, node)?;
+        self.set(&self.folder(page, node).join("nr_hugepages"), before.saturating_sub(count))
+    }
+
+    /// Pages that are there until they are given back.
+    ///
+    /// # Errors
+    /// Those of the files.
+    pub(crate) fn lasting(&self, page: Page, node: Option<u32>) -> Result<u64> {
+        let total = number(&self.folder(page, node).join("nr_hugepages"))?;
+        Ok(total.saturating_sub(self.surplus(page, node)))
+    }
+
+    /// Pages that are there only until somebody lets them go.
+    pub(crate) fn surplus(&self, page: Page, node: Option<u32>) -> u64 {
+        number(&self.folder(page, node).join("surplus_hugepages")).unwrap_or(0)
     }
 
     /// Memory that lies together in pieces of 2 MiB or more just now: so much can be had in large pages without moving anything
@@ -179,9 +206,32 @@ fn together(line: &str) -> u64 {
     large.map(|(order, count)| count.parse::<u64>().unwrap_or(0) * (4096 << order)).sum()
 }
 
+/// Of a list such as `0-3,8`.
+fn processors(list: &str) -> Option<CpuSet> {
+    let mut set = CpuSet::new();
+    for range in list.trim().split(',').filter(|range| !range.is_empty()) {
+        let (first, last) = range.split_once('-').unwrap_or((range, range));
+        let (first, last): (usize, usize) = (first.parse().ok()?, last.parse().ok()?);
+        (first..=last).filter(|number| *number < CpuSet::MAX_CPU).for_each(|number| set.set(number));
+    }
+    (set.count() > 0).then_some(set)
+}
+
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use super::*;
+
+    /// A machine that has so many pages.
+    pub(crate) fn machine_with(total: u64) -> (tempfile::TempDir, System) {
+        let dir = tempfile::tempdir().unwrap();
+        let folder = dir.path().join("kernel/mm/hugepages/hugepages-2048kB");
+        fs::create_dir_all(&folder).unwrap();
+        for (name, count) in [("nr_hugepages", total), ("free_hugepages", total), ("resv_hugepages", 0)] {
+            fs::write(folder.join(name), count.to_string()).unwrap();
+        }
+        let system = System::at(dir.path(), dir.path());
+        (dir, system)
+    }
 
     #[test]
     fn free_pieces_count_that_are_as_large_as_a_large_page() {
@@ -190,6 +240,14 @@ mod tests {
         assert_eq!(together(line), (2 * 2 + 3 * 4) << 20);
         assert_eq!(together("Node 0, zone      DMA      0      0"), 0);
         assert_eq!(together(""), 0);
+    }
+
+    #[test]
+    fn processors_of_a_node_are_numbers_and_ranges() {
+        let found = processors("0-2,8\n").unwrap();
+        assert_eq!((0..CpuSet::MAX_CPU).filter(|number| found.is_set(*number)).collect::<Vec<_>>(), [0, 1, 2, 8]);
+        assert!(processors("\n").is_none(), "a node of memory alone");
+        assert!(processors("x").is_none());
     }
 
     /// A machine of files, with two memory nodes. What is written there is what there is.
@@ -222,13 +280,18 @@ mod tests {
     #[test]
     fn pages_are_gathered_beside_those_that_there_are_and_given_back() {
         let (_dir, system) = machine();
-        system.gather(Page::Large, None, 30).unwrap();
+        system.gather(Page::Large, None, 30, || true).unwrap();
         assert_eq!(system.supply(Page::Large, None).unwrap().total, 42);
         system.scatter(Page::Large, None, 30).unwrap();
         assert_eq!(system.supply(Page::Large, None).unwrap().total, 12);
-        system.gather(Page::Large, Some(1), 1).unwrap();
+        system.gather(Page::Large, Some(1), 1, || true).unwrap();
         assert_eq!(system.supply(Page::Large, Some(1)).unwrap().total, 13);
-        match system.gather(Page::Large, None, 101) {
+        // The kernel counts those in that go by themselves.
+        let folder = system.folder(Page::Large, Some(1));
+        fs::write(folder.join("surplus_hugepages"), "3").unwrap();
+        system.scatter(Page::Large, Some(1), 4).unwrap();
+        assert_eq!(system.supply(Page::Large, Some(1)).unwrap().total, 6);
+        match system.gather(Page::Large, None, 101, || true) {
             Err(Error::TooFew { wanted: 101, found: 100, .. }) => {}
             other => panic!("{other:?}"),
         }

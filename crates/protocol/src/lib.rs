@@ -2,7 +2,8 @@
 //!
 //! The protocol is code over two traits and knows neither memory nor kernel: [`Board`] is the part of the shared `head`
 //! file that everybody reads and the producer writes, [`Leases`] are the record locks of the `lease` file. It runs over
-//! the real ones in production, and over a model checker's in `tests/it/model.rs`.
+//! the real ones in production, and over a model checker's in `tests/it/model.rs`. What takes the place of locks between two kernels
+//! is in [`shown`].
 //!
 //! # The rules
 //!
@@ -26,6 +27,7 @@
 #![forbid(unsafe_code)]
 
 pub mod retention;
+pub mod shown;
 
 #[cfg(loom)]
 use loom::sync::atomic::{Ordering, fence};
@@ -148,6 +150,26 @@ pub fn lease<L: Leases>(board: &impl Board, leases: &L, wanted: Leased) -> Resul
     leases.hold(wanted.slot)?;
     fence(Ordering::SeqCst);
     if board.stamp(wanted.slot) == Stamp::new(wanted.sequence, State::Live) {
+        return Ok(true);
+    }
+    leases.release(wanted.slot);
+    Ok(false)
+}
+
+/// Leases a version that somebody leases already, also one that is retiring. `is_leased` tells whether that one leases it still,
+/// and is asked when the lock is there: a producer that asked before that found his, and one that asks later finds this one.
+/// `false`: it is gone, or may go.
+pub fn join<L: Leases>(
+    board: &impl Board,
+    leases: &L,
+    wanted: Leased,
+    is_leased: impl FnOnce() -> bool,
+) -> Result<bool, L::Error> {
+    leases.hold(wanted.slot)?;
+    fence(Ordering::SeqCst);
+    let stamp = board.stamp(wanted.slot);
+    let is_there = matches!(stamp.state(), Some(State::Live | State::Retiring)) && stamp.sequence() == wanted.sequence;
+    if is_there && is_leased() {
         return Ok(true);
     }
     leases.release(wanted.slot);

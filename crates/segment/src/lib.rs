@@ -11,8 +11,11 @@ compile_error!(
 );
 
 pub mod arena;
+pub mod bell;
+pub mod broker;
 pub mod description;
 pub mod dtype;
+pub mod enclave;
 pub mod head;
 pub mod index;
 pub mod lease;

@@ -2,6 +2,7 @@
 
 use crate::context::{Context, Verdict};
 use crate::failure::{FINE, PROBLEM};
+use crate::pages::ordinary;
 use crate::table::{Align, Table, sanitize};
 use crate::units::{count, format_bytes};
 use serde_json::json;
@@ -45,7 +46,12 @@ fn pools() -> Vec<inspect::Fact> {
         };
         fact("pools of large pages", value)
     });
-    together.into_iter().chain(pools).collect()
+    let value = match ordinary::can_be_had() {
+        true => "`still pages reserve SIZE` makes pools of ordinary large pages, for regions",
+        false => "this kernel gives none (Linux 6.1 does, unless shmem_enabled is 'deny')",
+    };
+    let ordinary = fact("large pages without root", value.into());
+    together.into_iter().chain(pools).chain([ordinary]).collect()
 }
 
 /// Says what the machine allows.

@@ -19,7 +19,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 use stillframe::{DType, Observer, Order, Snapshot};
 
-/// Get data out of a region or an object: print it, or write it as .npy, .csv or .png
+/// Get data out of a region or an object: print it, or write it as .npy, .csv, .png or .svg
 #[derive(Debug, clap::Args)]
 #[command(after_long_help = "\
 Examples:
@@ -46,6 +46,7 @@ Files:
         heading, first its indices in the variable (i0,i1,...), then its value or fields
   .png  one axis as a line, two as a map of colours (rows run down, complex numbers by
         magnitude, axes longer than 1024 averaged); numbers beside it are indices in the variable
+  .svg  the same picture as shapes and text, for print and to be edited
 
 With --json: {\"region\" or \"object\", \"version\", \"published_ns\", \"variable\", \"dtype\", \"shape\",
 \"order\", \"units\", \"values\"}, values nested by axis; nan and inf are strings, complex numbers
@@ -85,6 +86,8 @@ enum Format {
     Csv,
     /// a picture
     Png,
+    /// a picture of shapes, for print
+    Svg,
 }
 
 /// What the data are of.
@@ -172,8 +175,9 @@ fn choose_format(path: &Path, wanted: Option<Format>) -> Result<Format, Failure>
         (None, Some("npy")) => Ok(Format::Npy),
         (None, Some("csv")) => Ok(Format::Csv),
         (None, Some("png")) => Ok(Format::Png),
+        (None, Some("svg")) => Ok(Format::Svg),
         _ => Err(Failure::Misuse(format!(
-            "'{}' does not say in which format to write: end it in .npy, .csv or .png, or add --format",
+            "'{}' does not say in which format to write: end it in .npy, .csv, .png or .svg, or add --format",
             path.display()
         ))),
     }
@@ -220,7 +224,8 @@ fn write_format(
     match format {
         Format::Npy => npy::write(source, selection, out),
         Format::Csv => csv::write(source, selection, out),
-        Format::Png => picture::write(source, selection, caption, out),
+        Format::Png => picture::write(source, selection, caption, picture::Format::Png, out),
+        Format::Svg => picture::write(source, selection, caption, picture::Format::Svg, out),
     }
 }
 

@@ -2,7 +2,7 @@
 
 use crate::context::Context;
 use crate::failure::Failure;
-use crate::region::Summary;
+use crate::region::{EnclaveSummary, Summary};
 use crate::table::{Align, Table, sanitize};
 use crate::units;
 use serde::Serialize;
@@ -165,6 +165,11 @@ impl GroupSummary {
         Ok(table.write(out)?)
     }
 
+    /// The enclave that produces it, if it is one's.
+    pub fn enclave(&self) -> Option<&EnclaveSummary> {
+        self.regions.iter().find_map(|region| region.enclave.as_ref())
+    }
+
     /// The row of `still ls`.
     pub fn row(&self, now_ns: u64) -> Vec<String> {
         let or_dash = |text: Option<String>| text.unwrap_or_else(|| "-".into());
@@ -178,6 +183,8 @@ impl GroupSummary {
             or_dash(self.rate_hz.map(units::format_rate)),
             units::count(self.ranks.len(), "rank"),
             or_dash(age_ms.map(|age_ms| units::format_ms(age_ms as f64))),
+            // The ranks of a group lie together.
+            self.enclave().map_or_else(String::new, EnclaveSummary::describe),
         ]
     }
 }

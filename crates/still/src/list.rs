@@ -4,7 +4,7 @@ use crate::context::{Context, Verdict};
 use crate::failure::{FINE, Failure};
 use crate::group::{self, GroupSummary};
 use crate::object::list::Listing;
-use crate::region::Summary;
+use crate::region::{EnclaveSummary, Summary};
 use crate::store;
 use crate::table::{Align, Table, sanitize};
 use crate::units;
@@ -33,6 +33,10 @@ States:
 NAME~1 is what a run of NAME that did not end by itself left, set aside when the next one began
 with nothing. It goes when a run of NAME ends by itself, when that lacks room, or by `still gc`.
 
+Regions in the arena of an enclave, a virtual machine or its host (docs/machines.md), are listed in
+each of these under the same name; if there are any, ENCLAVE says which one produces them, and
+whether that is this one (own). PRODUCER is a process there.
+
 MEMORY is what stands behind the region's files. RATE is measured over the versions that are
 kept, so it needs a producer that keeps more than one, and sinks while the next one is overdue.
 AGE is the time since the last publish.
@@ -55,7 +59,8 @@ connection to each, and how much went to it and came from it since the runtime w
 With --json: {\"dir\", \"regions\": [{\"name\", \"path\", \"state\", \"reason\", \"newest\", \"versions\",
 \"published_ns\", \"created_ns\", \"rate_hz\", \"memory_bytes\", \"plane_bytes\", \"working_bytes\",
 \"bound_bytes\", \"producer_pid\", \"tracker\", \"keep\", \"published\", \"skipped\", \"rank\",
-\"ranks\", \"waiting_ns\", \"skipping_ns\", \"skipping\", \"blockers\": as \"holders\" of `still show`}],
+\"ranks\", \"waiting_ns\", \"skipping_ns\", \"skipping\", \"blockers\": as \"holders\" of `still show`,
+and if an enclave produces it \"enclave\": {\"name\", \"is_own\"}}],
 \"groups\": [{\"name\", \"state\", \"newest\", \"versions\", \"published_ns\", \"rate_hz\",
 \"memory_bytes\", \"ranks\": [{\"rank\", \"state\", \"producer_pid\", \"newest\", \"behind\"}]}],
 \"objects\": [{\"name\", \"state\", \"variables\": [{\"name\", \"type\", \"extents\", \"bytes\"}], \"bytes\",
@@ -147,7 +152,7 @@ fn write_regions(
     with_ranks: bool,
     now_ns: u64,
 ) -> Result<(), Failure> {
-    let mut table = Table::new(&[
+    let mut columns = vec![
         ("REGION", Align::Left),
         ("STATE", Align::Left),
         ("NEWEST", Align::Right),
@@ -156,7 +161,12 @@ fn write_regions(
         ("RATE", Align::Right),
         ("PRODUCER", Align::Right),
         ("AGE", Align::Right),
-    ]);
+    ];
+    // Where nothing is an enclave's nobody needs to know what that is.
+    if regions.iter().any(|region| region.enclave.is_some()) {
+        columns.push(("ENCLAVE", Align::Left));
+    }
+    let mut table = Table::new(&columns);
     let is_of_group =
         |region: &&Summary| groups.iter().any(|group| group.regions.iter().any(|rank| rank.name == region.name));
     let single = regions.iter().filter(|region| !is_of_group(region)).map(|region| row(region, now_ns));
@@ -207,5 +217,6 @@ fn row(region: &Summary, now_ns: u64) -> Vec<String> {
         or_dash(region.rate_hz.map(units::format_rate)),
         or_dash(region.producer_pid.map(|pid| pid.to_string())),
         or_dash(region.age_ms(now_ns).map(|age_ms| units::format_ms(age_ms as f64))),
+        region.enclave.as_ref().map_or_else(String::new, EnclaveSummary::describe),
     ]
 }

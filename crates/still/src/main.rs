@@ -5,6 +5,7 @@
 //! touched in `trial` alone, which has the benchmarks' baselines.
 #![deny(unsafe_code)]
 
+mod account;
 mod bench;
 mod beside;
 mod checkpoint;
@@ -13,6 +14,7 @@ mod csv;
 mod demo;
 mod doctor;
 mod drepl;
+mod enclave;
 mod export;
 mod failure;
 mod gather;
@@ -48,7 +50,7 @@ mod value;
 mod verify;
 mod watch;
 
-use clap::error::ErrorKind;
+use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{Parser, Subcommand};
 use context::{Context, Verdict};
 use std::io::Write;
@@ -61,7 +63,7 @@ use std::process::ExitCode;
 /// find regions, show what they hold, take data out of them, save and restore checkpoints, and clean up behind programs
 /// that are gone. None of them stops or slows the program they look at.
 #[derive(Debug, Parser)]
-#[command(name = "still", version, disable_help_subcommand = true, arg_required_else_help = true, max_term_width = 100)]
+#[command(name = "still", version, arg_required_else_help = true, max_term_width = 100)]
 #[command(after_help = "\
 Examples:
   still ls                        which regions are there
@@ -72,6 +74,7 @@ Examples:
   still checkpoint heat --to ck   save versions as they come
   still watch                     see them at work
   still node --help               objects over several nodes
+  still enclave --help            observers in other containers
   still pages                     pools of large pages
   still drepl --help              files of one layout into another
 
@@ -79,7 +82,7 @@ Examples:
 STILLFRAME_TRUST=user:NUMBER, group:NUMBER or any: use what belongs to others as one's own.
 Exit codes: 0 well, 1 something is wrong, 2 the command makes no sense.")]
 struct Cli {
-    /// Directory of the regions [default: $STILLFRAME_DIR, else /dev/shm/stillframe-UID]
+    /// Directory of the regions, or unix:PATH of a broker [default: $STILLFRAME_DIR, else /dev/shm/stillframe-UID]
     #[arg(long, global = true, value_name = "DIR")]
     dir: Option<PathBuf>,
     #[command(subcommand)]
@@ -106,6 +109,7 @@ enum Command {
     Run(run::Args),
     Verify(verify::Args),
     Node(node::Args),
+    Enclave(enclave::Args),
     Pages(pages::Args),
     Doctor(doctor::Args),
     Drepl(drepl::Args),
@@ -163,6 +167,7 @@ fn run(command: Command, context: &mut Context) -> Verdict {
         Command::Run(args) => run::run(context, &args),
         Command::Verify(args) => verify::run(context, &args),
         Command::Node(args) => node::run(context, &args),
+        Command::Enclave(args) => enclave::run(context, &args),
         Command::Pages(args) => pages::run(context, &args),
         Command::Doctor(args) => doctor::run(context, &args),
         Command::Drepl(args) => drepl::run(context, &args),
@@ -194,8 +199,30 @@ fn explain(error: &clap::Error) -> ExitCode {
     let lines = text.lines().map(str::trim).filter(|line| !line.is_empty());
     let told: Vec<&str> =
         lines.take_while(|line| !line.starts_with("Usage:") && !line.starts_with("For more")).collect();
+    let told: Vec<&str> = told.into_iter().filter(|line| !is_misleading(error, line)).collect();
     complain(&format!("{}; see `still --help`", told.join(" ")));
     ExitCode::from(failure::MISUSE)
+}
+
+/// Whether a line is a guess that leads nowhere: a command with another first letter, or how an argument could be given that is
+/// a number below zero, which nothing takes so.
+fn is_misleading(error: &clap::Error, line: &str) -> bool {
+    let told = |kind| match error.get(kind) {
+        Some(ContextValue::String(text)) => text.as_str(),
+        Some(ContextValue::Strings(texts)) => texts.first().map_or("", String::as_str),
+        _ => "",
+    };
+    let is_guess = match error.kind() {
+        ErrorKind::InvalidSubcommand => {
+            let (asked, guessed) = (told(ContextKind::InvalidSubcommand), told(ContextKind::SuggestedSubcommand));
+            asked.chars().next() != guessed.chars().next()
+        }
+        ErrorKind::UnknownArgument => {
+            told(ContextKind::InvalidArg).trim_start_matches('-').starts_with(|c: char| c.is_ascii_digit())
+        }
+        _ => false,
+    };
+    is_guess && line.starts_with("tip:")
 }
 
 /// Mistakes are marked in the lines where they are.

@@ -5,7 +5,7 @@ use crate::units;
 use serde::Serialize;
 use std::path::{Path, PathBuf};
 use stillframe::VersionInfo;
-use stillframe::inspect::{self, Holder, RegionInfo, State};
+use stillframe::inspect::{self, EnclaveInfo, Holder, RegionInfo, State};
 
 /// A region in a few values. This is an entry of `still ls --json`.
 #[derive(Debug, Serialize)]
@@ -18,6 +18,9 @@ pub struct Summary {
     pub state: &'static str,
     /// Why it is unreadable.
     pub reason: Option<String>,
+    /// The enclave that produces it, if it is one's.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub enclave: Option<EnclaveSummary>,
     /// Rank in its group, and number of ranks, if it is of one.
     pub rank: Option<u32>,
     pub ranks: Option<u32>,
@@ -52,6 +55,26 @@ pub struct Summary {
     /// What keeps its producer from publishing.
     #[serde(flatten)]
     pub want: Want,
+}
+
+/// An enclave: a virtual machine or its host.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct EnclaveSummary {
+    pub name: String,
+    /// Whether this command runs in it.
+    pub is_own: bool,
+}
+
+impl EnclaveSummary {
+    /// What the inspection says of an enclave.
+    pub fn new(info: &EnclaveInfo) -> EnclaveSummary {
+        EnclaveSummary { name: info.name.clone(), is_own: info.is_own }
+    }
+
+    /// For people: its name, and whether it is this one.
+    pub fn describe(&self) -> String {
+        format!("{}{}", sanitize(&self.name), if self.is_own { " (own)" } else { "" })
+    }
 }
 
 /// What a producer that has no room does, and who holds what it would need. This is part of the entries of `still ls --json`
@@ -117,11 +140,14 @@ impl Want {
     }
 }
 
-/// A process that keeps versions alive.
+/// A process that keeps versions alive, or another enclave in which somebody does.
 #[derive(Debug, Clone, Serialize)]
 pub struct HolderSample {
     /// The process, none when it is out of sight.
     pub pid: Option<i32>,
+    /// The enclave, if it is one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub enclave: Option<String>,
     pub command: Option<String>,
     /// The kernel's letter for what the process does.
     pub state: char,
@@ -131,7 +157,8 @@ pub struct HolderSample {
     pub version: Option<u64>,
     /// How many it holds.
     pub versions: usize,
-    pub age_ms: u64,
+    /// For how long it has been holding one, none of an enclave.
+    pub age_ms: Option<u64>,
     /// Who it is and what it holds, for people.
     #[serde(skip)]
     pub text: String,
@@ -144,6 +171,7 @@ impl HolderSample {
             text: sanitize(&holder.to_string()),
             stopped: holder.is_stopped(),
             pid: holder.pid,
+            enclave: holder.enclave,
             command: holder.command,
             state: holder.state,
             version: holder.version,
@@ -166,6 +194,7 @@ impl Summary {
             path: info.path.clone(),
             state,
             reason,
+            enclave: info.enclave.as_ref().map(EnclaveSummary::new),
             rank: info.rank.map(|(rank, _)| rank),
             ranks: info.rank.map(|(_, ranks)| ranks),
             newest: info.newest,
@@ -189,6 +218,11 @@ impl Summary {
     /// Whether its producer lives, and then whether it can publish.
     pub fn state_of_producer(&self) -> &'static str {
         self.want.state().unwrap_or(self.state)
+    }
+
+    /// Whether another enclave produces it, so that this one sees nothing of who else holds versions.
+    pub fn is_others(&self) -> bool {
+        self.enclave.as_ref().is_some_and(|enclave| !enclave.is_own)
     }
 
     /// Milliseconds since the last publish.

@@ -7,6 +7,7 @@ use crate::table::sanitize;
 use crate::units;
 use objects::{Kind, Outcome, Owned};
 use serde_json::json;
+use stillframe::inspect;
 use stillframe_checkpoint::removal;
 
 /// Remove a region whose producer is gone, all ranks of a group, an arena with all its regions, or an object
@@ -21,8 +22,8 @@ Examples:
   still rm objects/mesh           an object, whatever else has its name
 
 Observers that hold a version keep it; the memory returns when the last of them leaves. While the
-producer lives the region stays, unless --force says otherwise: then the producer goes on into
-files that nobody can open any more.
+producer lives, or a `still step` that calls it, the region stays, unless --force says otherwise:
+then the producer goes on into files that nobody can open any more.
 
 An object goes with the fragments of all its writers, and stays while one of them lives. Fragments,
 regions called objects/NAME/NUMBER, are not removed one by one: versions would lose a part.
@@ -45,7 +46,8 @@ pub struct RemoveArgs {
 
 /// Remove every region whose producer is gone and that nobody holds, and objects likewise
 ///
-/// Ranks of a group stay until that is so of all of them, and so do the fragments of an object.
+/// Ranks of a group stay until that is so of all of them, and so do the fragments of an object. What a run left beside the
+/// ranks of a group goes with them, and is listed under the name of the group.
 #[derive(Debug, clap::Args)]
 #[command(after_long_help = "\
 Examples:
@@ -53,6 +55,12 @@ Examples:
   still gc
 
 What was set aside (NAME~1, see `still ls --help`) goes too, also while a producer of NAME lives.
+
+What programs of XPMEM left that were killed goes too, the files .xpmem-NUMBER… of each, listed as
+.xpmem-NUMBER among the regions; what a living one has stays.
+
+Regions of another machine (docs/machines.md) stay: that one removes them. What `still step` makes
+stays as long as it runs, but in an arena.
 
 An object goes when no writer of it lives and nobody holds a fragment. While one lives, only what
 dead writers left goes, and of that only what no complete version needs; it is listed as
@@ -83,6 +91,13 @@ pub fn run(context: &mut Context, args: &RemoveArgs) -> Verdict {
     }
     if !args.force {
         check_owned(context, &args.region)?;
+        if inspect::is_stepped(&context.dir, &args.region)? {
+            let name = sanitize(&args.region);
+            let why = format!(
+                "somebody has {name} locked, as `still step` has what it makes, and needs between two steps: end that first"
+            );
+            return Err(Failure::Problem(format!("{why}, or use --force")));
+        }
     }
     let removed = removal::remove(&context.dir, &args.region, args.force)?;
     if args.json {

@@ -32,7 +32,10 @@ all of it was found to be good nobody sees any of it, and if it is not, nothing 
 What is in memory under that name stays, and that is an error: a program that creates the region
 goes on from there. --replace takes it away instead, but never while its producer lives.
 
-With --json: {\"region\", \"version\", \"path\", \"bytes\", \"seconds\", \"skipped\": [{\"path\", \"error\"}]}.
+What describes the arrays to other programs is not needed here: where it is damaged, that is said.
+
+With --json: {\"region\", \"version\", \"path\", \"bytes\", \"seconds\", \"skipped\": [{\"path\", \"error\"}],
+\"damaged\": [{\"path\", \"error\"}]}, the first of checkpoints, the second of files of the one restored.
 
 Exit codes: 0 restored, 1 not, 2 the command makes no sense.")]
 pub struct Args {
@@ -88,13 +91,28 @@ pub fn run(context: &mut Context, args: &Args) -> Verdict {
     for skipped in &restored.skipped {
         crate::complain(&format!("skipped: {skipped}"));
     }
+    let from = restored.path.display();
+    for damage in &restored.damages {
+        crate::complain(&format!(
+            "note: {from}/{damage}; the arrays are whole without it, other programs may not open them"
+        ));
+    }
+    let is_damaged = !restored.skipped.is_empty() || !restored.damages.is_empty();
+    if is_damaged {
+        crate::complain(&format!("note: `still verify {}` names all that is", args.store.display()));
+    }
     let seconds = begin.elapsed().as_secs_f64();
     if args.json {
         let skipped: Vec<_> =
             restored.skipped.iter().map(|skipped| json!({ "path": skipped.path, "error": skipped.why })).collect();
+        let damages: Vec<_> = restored
+            .damages
+            .iter()
+            .map(|damage| json!({ "path": damage.path, "error": damage.fault.to_string() }))
+            .collect();
         context.write_json(&json!({
             "region": name, "version": restored.version, "path": restored.path, "bytes": bytes, "seconds": seconds,
-            "skipped": skipped,
+            "skipped": skipped, "damaged": damages,
         }))?;
         return Ok(FINE);
     }

@@ -2,6 +2,7 @@
 
 use crate::context::{Context, Verdict};
 use crate::failure::Failure;
+use crate::pages::ordinary;
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
 use std::io::Read;
@@ -82,7 +83,7 @@ pub fn run(context: &mut Context, args: &Args) -> Verdict {
     }
     if let Some(name) = &args.pages {
         refuse_watched(&program)?;
-        command.env("STILLFRAME_PAGES", pool(name)?.mount.path);
+        command.env("STILLFRAME_PAGES", pool(context, name)?.mount.path);
         match args.report {
             true => command.env("STILLFRAME_PAGES_REPORT", std::process::id().to_string()),
             false => command.env_remove("STILLFRAME_PAGES_REPORT"),
@@ -96,8 +97,14 @@ pub fn run(context: &mut Context, args: &Args) -> Verdict {
 }
 
 /// The pool of a name, which this user may use.
-fn pool(name: &str) -> Result<Pool, Failure> {
-    let pool = Pool::find(&System::default(), name)?;
+fn pool(context: &Context, name: &str) -> Result<Pool, Failure> {
+    let found = Pool::find(&System::default(), name);
+    if found.is_err() && ordinary::find(&context.dir, name).is_some() {
+        let text = "is of ordinary large pages, for regions and arenas: a program's own memory cannot lie there, because after a \
+                    fork parent and child would write into the same; `sudo still pages reserve` makes one for programs";
+        return Err(Failure::Problem(format!("pool '{name}' {text}")));
+    }
+    let pool = found?;
     match pool.file() {
         Ok(_) => Ok(pool),
         Err(stillframe_pages::Error::NotPermitted { .. }) => {

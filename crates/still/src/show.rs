@@ -38,7 +38,9 @@ or null, \"variables\": [{\"name\", \"dtype\", \"shape\", \"order\", \"units\", 
 \"planes\": [{\"index\", \"allocated_bytes\"}],
 \"holders\": [{\"pid\", \"command\", \"state\", \"stopped\", \"version\", \"versions\", \"age_ms\"}]}.
 A holder is a process: the oldest version it holds, how many, and for how long it has been holding
-one; those of other users are one, without \"pid\" and \"command\".
+one; those of other users are one, without \"pid\" and \"command\". Other machines that hold versions
+(docs/machines.md) follow, with \"enclave\" instead of these, and say not for how long. Of a region of
+another machine the holders are the processes on this one.
 Of a group: {\"group\": as in `still ls`, \"version\", \"variables\": [[of rank 0], [of rank 1], ...]}.
 Of an object: {\"object\": as in `still ls`, \"text\", \"bindings\", \"writers\": [{\"number\", \"rank\",
 \"pid\", \"state\", \"from\", \"left\", \"newest\", \"versions\": [], \"elements\", \"memory_bytes\",
@@ -174,7 +176,8 @@ fn run_group(context: &mut Context, args: &Args, summary: GroupSummary, now_ns: 
     let out = &mut *context.out;
     let name = sanitize(&summary.name);
     let (ranks_text, path) = (units::count(summary.ranks.len(), "rank"), context.dir.join(&summary.name));
-    writeln!(out, "{name}: group of {ranks_text}, {}, in {}", summary.describe_state(), path.display())?;
+    let enclave = summary.enclave().map_or_else(String::new, |enclave| format!(", enclave {}", enclave.describe()));
+    writeln!(out, "{name}: group of {ranks_text}, {}{enclave}, in {}", summary.describe_state(), path.display())?;
     let versions: Vec<String> = summary.versions.iter().map(u64::to_string).collect();
     let versions = if versions.is_empty() { "none".into() } else { versions.join(", ") };
     writeln!(out, "memory {}; versions that all ranks have: {versions}", units::format_bytes(summary.memory_bytes))?;
@@ -192,7 +195,9 @@ fn run_group(context: &mut Context, args: &Args, summary: GroupSummary, now_ns: 
         None => writeln!(out, "\nno version has been published by all ranks")?,
         Some(first) => {
             write_version(&report_version(first), &report_variables(first), now_ns, out)?;
-            writeln!(out, "\nThese are rank 0's; `still show {name}/1` shows those of rank 1, and so on.")?;
+            if ranks.len() > 1 {
+                writeln!(out, "\nThese are rank 0's; `still show {name}/1` shows those of rank 1, and so on.")?;
+            }
         }
     }
     Ok(FINE)
@@ -237,7 +242,9 @@ fn write_text(report: &Report, now_ns: u64, out: &mut dyn Write) -> Result<(), F
     };
     let tracker = region.tracker.as_ref().map(|tracker| format!(", tracker {tracker}")).unwrap_or_default();
     let (name, state) = (sanitize(&region.name), region.state_of_producer());
-    writeln!(out, "{name}: {state}{producer}{tracker}, in {}", region.path.display())?;
+    let enclave =
+        region.enclave.as_ref().map_or_else(String::new, |enclave| format!(", enclave {}", enclave.describe()));
+    writeln!(out, "{name}: {state}{producer}{enclave}{tracker}, in {}", region.path.display())?;
     if let Some(note) = region.want.note(now_ns) {
         writeln!(out, "{note}")?;
     }
@@ -276,7 +283,8 @@ fn write_text(report: &Report, now_ns: u64, out: &mut dyn Write) -> Result<(), F
         }
         table.write(out)?;
     }
-    writeln!(out, "\nholders{}", if report.holders.is_empty() { ": nobody" } else { "" })?;
+    let here = if region.is_others() { " in this enclave" } else { "" };
+    writeln!(out, "\nholders{here}{}", if report.holders.is_empty() { ": nobody" } else { "" })?;
     crate::watch::write_holders(&report.holders, 2, out)
 }
 

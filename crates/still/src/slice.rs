@@ -47,6 +47,8 @@ pub enum SliceError {
     NoName(String),
     #[error("'{0}' has an open bracket without its partner: write for example 'u[0, :]', quoted against the shell")]
     Unclosed(String),
+    #[error("'{0}' has indices in several brackets: write them in one, such as 'u[0, 1]'")]
+    Several(String),
     #[error("'{item}' is no index: use a number, start:stop:step or ...")]
     Item { item: String },
     #[error("a step of 0 never arrives: use a step such as 1 or -1")]
@@ -81,6 +83,9 @@ impl std::str::FromStr for Request {
         let path = path.trim();
         if path.is_empty() {
             return Err(SliceError::NoName(text.into()));
+        }
+        if rest.contains("][") {
+            return Err(SliceError::Several(text.into()));
         }
         let inside = rest.strip_suffix(']').filter(|inside| !inside.contains(['[', ']']));
         let inside = inside.ok_or_else(|| SliceError::Unclosed(text.into()))?;

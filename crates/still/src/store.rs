@@ -65,7 +65,7 @@ pub fn list(context: &mut Context, path: &Path, as_json: bool) -> Verdict {
     for entry in entries {
         table.push(row(&entry, now_ns));
         is_any = true;
-        errors.extend(entry.checkpoint.err().map(|error| format!("{}: {error}", entry.version)));
+        errors.extend(entry.checkpoint.err().map(|error| format!("{}: {}", entry.version, error.finding())));
     }
     if !is_any {
         return context.finish(&format!("no checkpoints in {}", path.display()));
@@ -106,6 +106,6 @@ fn describe(entry: &Entry) -> Value {
                 "previous": manifest.previous,
             })
         }
-        Err(error) => json!({ "version": version, "path": path, "error": error.to_string() }),
+        Err(error) => json!({ "version": version, "path": path, "error": error.finding() }),
     }
 }

@@ -1,6 +1,8 @@
 //! Files that a command is told to write: there whole, or as they were.
 
 use crate::failure::Failure;
+use std::fs::File;
+use std::io::Write;
 use std::path::{Path, PathBuf};
 use stillframe_file::{Error, WholeFile};
 
@@ -22,6 +24,18 @@ pub fn begin(path: &Path) -> Result<WholeFile, Failure> {
 /// Puts it in its place.
 pub fn commit(path: &Path, whole: WholeFile) -> Result<(), Failure> {
     whole.commit().map_err(|error| unwritable(path, error))
+}
+
+/// Writes all of a file at once; a pipe or a device as it is.
+pub fn write(path: &Path, bytes: &[u8]) -> Result<(), Failure> {
+    let failed = |error| Failure::file(path, error);
+    if is_special(path) {
+        let mut special = File::options().write(true).open(path).map_err(failed)?;
+        return special.write_all(bytes).map_err(failed);
+    }
+    let whole = begin(path)?;
+    whole.file().write_all(bytes).map_err(failed)?;
+    commit(path, whole)
 }
 
 fn unwritable(path: &Path, error: Error) -> Failure {

@@ -183,7 +183,7 @@ fn tell(context: &mut Context, finding: &Finding) -> Result<(), Failure> {
             }
             writeln!(context.out, "{} in version {version}", units::count(damages.len(), "finding"))?;
         }
-        Err(error) => writeln!(context.out, "version {version}: {}", sanitize(&error.to_string()))?,
+        Err(error) => writeln!(context.out, "version {version}: {}", sanitize(&error.finding()))?,
     }
     Ok(())
 }
@@ -200,6 +200,6 @@ fn describe(finding: &Finding) -> serde_json::Value {
         })
         .collect();
     json!({
-        "version": finding.version, "path": finding.path, "error": error.map(ToString::to_string), "findings": findings,
+        "version": finding.version, "path": finding.path, "error": error.map(stillframe_checkpoint::Error::finding), "findings": findings,
     })
 }

@@ -9,7 +9,7 @@ use std::time::Duration;
 use stillframe_kernel::Failure;
 use stillframe_kernel::trust::Distrust;
 use stillframe_segment::{Corrupt, PAGE_BYTES};
-use text::{above, beyond, holdings, list, number, range, slowness};
+use text::{above, beyond, holdings, list, number, range, slowness, within};
 
 /// What the runtime of this node says of ranks of a group that are on others.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -430,7 +430,8 @@ pub enum Error {
     /// The region's own bound is reached.
     #[error(
         "region '{region}' uses {used_bytes} of its bound of {bound_bytes} bytes and needs {needed_bytes} more; \
-         {held} versions are held by observers: raise the bound, or end those that hold ('still show' names them)"
+         {held} versions are held by observers{}: raise the bound, or end those that hold ('still show' names them)",
+        within(.enclaves)
     )]
     Bound {
         /// The region.
@@ -443,6 +444,8 @@ pub enum Error {
         bound_bytes: u64,
         /// Versions that observers hold.
         held: usize,
+        /// Names of other enclaves in which some of these are held.
+        enclaves: Vec<String>,
     },
     /// An arena has no room left.
     #[error(
@@ -489,7 +492,10 @@ pub enum Error {
         waited: Duration,
     },
     /// All ring slots hold versions that cannot go.
-    #[error("region '{region}' has all {slots} versions it can have, {held} of them held by observers")]
+    #[error(
+        "region '{region}' has all {slots} versions it can have, {held} of them held by observers{}{}",
+        within(.enclaves), if *held > 0 { ": end those that hold ('still show' names them)" } else { "" }
+    )]
     NoSlot {
         /// The region.
         region: String,
@@ -497,6 +503,8 @@ pub enum Error {
         slots: usize,
         /// Versions that observers hold.
         held: usize,
+        /// Names of other enclaves in which some of these are held.
+        enclaves: Vec<String>,
     },
     /// The process has no address ranges left.
     #[error(
@@ -505,6 +513,23 @@ pub enum Error {
     NoMappings {
         /// The call.
         failure: Failure,
+    },
+    /// Nobody hands out regions at this socket.
+    #[error(
+        "no broker answers at {}: start one there (still enclave serve --socket PATH), or correct the address",
+        socket.display()
+    )]
+    NoBroker {
+        /// The socket.
+        socket: PathBuf,
+    },
+    /// A broker does not hand out what was asked for, or answers what no broker does.
+    #[error("the broker at {} {why}", socket.display())]
+    Broker {
+        /// Its socket.
+        socket: PathBuf,
+        /// What it said or did.
+        why: String,
     },
     /// The process or the machine has no file descriptors left.
     #[error("{}: no file descriptor left ({failure}): raise 'ulimit -n' or close files", path.display())]
@@ -629,6 +654,8 @@ impl Error {
             Error::ArenaBusy { .. } => 123,
             Error::MixedRuns { .. } => 124,
             Error::ChildGone { .. } => 125,
+            Error::NoBroker { .. } => 126,
+            Error::Broker { .. } => 127,
             Error::Corrupt { .. } => 200,
         }
     }

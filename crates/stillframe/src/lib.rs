@@ -9,8 +9,10 @@
 #![deny(unsafe_code)]
 
 mod block;
+mod choice;
 mod clock;
 mod element;
+pub mod enclave;
 mod error;
 mod group;
 pub mod inspect;
@@ -41,7 +43,7 @@ pub use observer::variable::VariableView;
 pub use observer::view::View;
 pub use observer::{Observer, Snapshots, VersionInfo};
 pub use part::Part;
-pub use place::arena::{Arena, ArenaOptions, ArenaUsage, RegionUsage};
+pub use place::arena::{Arena, ArenaOptions, ArenaUsage, Filling, RegionUsage};
 pub use producer::former::FormerGroup;
 pub use producer::options::{RegionOptions, Rule};
 pub use producer::pending::Finish;
@@ -55,6 +57,7 @@ pub use stillframe_kernel::fork::generation as fork_generation;
 pub use stillframe_kernel::trust::{Distrust, NoTrust, Trust};
 pub use stillframe_segment::dtype::{DTypeError, Field};
 pub use stillframe_segment::{Corrupt, DType, Order, PAGE_BYTES, RANK_MAX, Scalar};
+pub use store::unit::{MEMORY_UNITS, MemoryUnit};
 pub use variable::{Array, Attributes, Declaration, Kind, Loaned, Tracked, VariableId};
 pub use working::loan::{EndedLoan, Loan, LoanBytes};
 pub use working::tracker::kind::{TRACKERS, TrackerKind};

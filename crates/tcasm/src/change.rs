@@ -8,13 +8,13 @@ use crate::file::{Publishing, SharedFile};
 use crate::fork::state;
 use crate::inside::quietly;
 use crate::kernel::whole_pages;
-use crate::lock::lock;
+use crate::lock::Kept;
 use crate::state::Taken;
-use std::sync::MutexGuard;
+use std::sync::Arc;
 
 /// The producers of files, each of which waits meanwhile.
 struct Quiet {
-    producers: Vec<(&'static SharedFile, MutexGuard<'static, Option<Publishing>>)>,
+    producers: Vec<Kept<SharedFile, Option<Publishing>>>,
 }
 
 impl Quiet {
@@ -22,9 +22,9 @@ impl Quiet {
     fn new(ranges: &[(usize, usize)]) -> Quiet {
         loop {
             let files = state().published_in(ranges);
-            let producers = files.iter().map(|file| (*file, lock(&file.producer))).collect();
+            let producers = files.iter().map(|file| Kept::new(file.clone(), |file| &file.producer)).collect();
             let now = state().published_in(ranges);
-            if now.len() == files.len() && now.iter().zip(&files).all(|(now, file)| std::ptr::eq(*now, *file)) {
+            if now.iter().map(Arc::as_ptr).eq(files.iter().map(Arc::as_ptr)) {
                 return Quiet { producers };
             }
         }
@@ -33,8 +33,8 @@ impl Quiet {
     /// Lets go of the regions of files that no mapping is left of: another process may go on with them.
     fn end_unpublished(mut self) {
         let mut ended = Vec::new();
-        for (file, producer) in &mut self.producers {
-            if !state().is_published(file) {
+        for producer in &mut self.producers {
+            if !state().is_published(producer.whole()) {
                 ended.extend(producer.take());
             }
         }
@@ -71,8 +71,9 @@ pub fn moving(
     let mut quiet = Quiet::new(&ranges);
     // What the region watches is not one piece to the kernel, and only one piece can be moved.
     let files = state().published_in(&ranges[..1]);
-    let is_moved = |file: &SharedFile| files.iter().any(|moved| std::ptr::eq(*moved, file));
-    let ended = quiet.producers.iter_mut().filter(|(file, _)| is_moved(file)).map(|(_, producer)| producer.take());
+    let is_moved = |file: &Arc<SharedFile>| files.iter().any(|moved| Arc::ptr_eq(moved, file));
+    let moved_producers = quiet.producers.iter_mut().filter(|producer| is_moved(producer.whole()));
+    let ended = moved_producers.map(|producer| producer.take());
     quietly(|| drop(ended.collect::<Vec<_>>()));
     changing(&ranges, quiet, real, is_done, moved)
 }
@@ -93,7 +94,10 @@ fn changing<T>(
             quiet.end_unpublished();
             drop(taken);
         }
-        false => state().put_back(taken),
+        false => {
+            let displaced = state().put_back(taken);
+            drop(displaced);
+        }
     });
     result
 }

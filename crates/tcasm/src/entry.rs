@@ -5,7 +5,7 @@
 
 use crate::change;
 use crate::file::{SharedFile, Working};
-use crate::fork::state;
+use crate::fork::{self, state};
 use crate::inside::{inside, quietly};
 use crate::kernel::{PAGE_BYTES, Stat, errno, fstat, is_address, set_errno, whole_pages};
 use crate::names;
@@ -95,14 +95,14 @@ fn map(
             Some(match file {
                 Some((Purpose::Observe, (file, _))) => {
                     // Pages of the file that the version's are laid over need not be read first.
-                    let is_shown = quietly(|| observer::has_region(file));
+                    let is_shown = quietly(|| observer::has_region(&file));
                     let dropped = if is_shown { libc::MAP_POPULATE } else { 0 };
                     let at = mapped(&|| with_flags(flags & !dropped));
-                    if is_address(at) && is_shown { observe(file, at, bytes, protection, flags, offset) } else { at }
+                    if is_address(at) && is_shown { observe(&file, at, bytes, protection, flags, offset) } else { at }
                 }
                 Some((Purpose::Produce, (file, stat))) => {
                     let at = mapped(&real);
-                    if is_address(at) { produce(file, at, bytes, descriptor, offset, stat.bytes) } else { at }
+                    if is_address(at) { produce(&file, at, bytes, descriptor, offset, stat.bytes) } else { at }
                 }
                 None => mapped(&real),
             })
@@ -112,14 +112,14 @@ fn map(
 }
 
 /// The file behind a descriptor, if it lies below `/dev/shm`.
-fn file_of(descriptor: c_int) -> Option<(&'static SharedFile, Stat)> {
+fn file_of(descriptor: c_int) -> Option<(Arc<SharedFile>, Stat)> {
     let stat = fstat(descriptor).filter(names::may_be_shared)?;
-    Some((state().file_of(descriptor, &stat)?, stat))
+    Some((fork::file_of(descriptor, &stat)?, stat))
 }
 
 /// Makes a fresh mapping a producer's, or takes it back.
 fn produce(
-    file: &'static SharedFile,
+    file: &Arc<SharedFile>,
     at: usize,
     bytes: usize,
     descriptor: c_int,
@@ -127,25 +127,18 @@ fn produce(
     file_bytes: u64,
 ) -> usize {
     let before = errno();
-    let working = Working::new(file, at, bytes, offset as u64);
+    let working = Working::new(file.clone(), at, bytes, offset as u64);
     match producer::restore(&working, descriptor, file_bytes) {
         Ok(()) => {}
         Err(Unrestored::Not(problem)) => complain(&file.path.to_string_lossy(), &problem),
         Err(Unrestored::Partly(problem)) => return refuse(file, at, bytes, &problem),
     }
-    state().insert(at, at + whole_pages(bytes), Use::Working(working, true));
+    give(at, bytes, Use::Working(working, true));
     set_errno(before);
     at
 }
 
-fn observe(
-    file: &'static SharedFile,
-    at: usize,
-    bytes: usize,
-    protection: c_int,
-    flags: c_int,
-    offset: off_t,
-) -> usize {
+fn observe(file: &Arc<SharedFile>, at: usize, bytes: usize, protection: c_int, flags: c_int, offset: off_t) -> usize {
     let before = errno();
     let fresh = Fresh { address: at, bytes, offset: offset as u64, protection };
     match observer::show(file, &fresh) {
@@ -155,13 +148,19 @@ fn observe(
                 unsafe { libc::madvise(at as *mut c_void, bytes, libc::MADV_POPULATE_READ) };
             }
             if let Some(laid) = laid {
-                state().insert(at, at + whole_pages(bytes), Use::View(Arc::new(laid.view)));
+                give(at, bytes, Use::View(Arc::new(laid.view)));
             }
             set_errno(before);
             at
         }
         Err(problem) => refuse(file, at, bytes, &problem),
     }
+}
+
+/// Notes what so many bytes are used for.
+fn give(at: usize, bytes: usize, value: Use) {
+    let displaced = state().insert(at, at + whole_pages(bytes), value);
+    drop(displaced);
 }
 
 /// Takes a fresh mapping back: it is not what it was to be.
@@ -228,8 +227,11 @@ fn remap(
     let replaced = replaced.map(|to| (to, new_bytes));
     let moved = |at: &usize, taken: &Taken| match first {
         // A second mapping of the same pages.
-        Some(view @ Use::View(_)) if bytes == 0 => state().insert(*at, at + whole_pages(new_bytes), view),
-        _ => state().insert_moved(taken, (address, bytes), (*at, new_bytes)),
+        Some(view @ Use::View(_)) if bytes == 0 => give(*at, new_bytes, view),
+        _ => {
+            let displaced = state().insert_moved(taken, (address, bytes), (*at, new_bytes));
+            drop(displaced);
+        }
     };
     change::moving((address, bytes), replaced, real, |at| is_address(*at), moved)
 }

@@ -4,12 +4,13 @@ use std::collections::{BTreeMap, HashMap};
 use std::fs::{File, Metadata};
 use std::ops::Range;
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, Weak};
 use stillframe::{Observer, Region, VariableId};
 
-/// A file below `/dev/shm` that this process mapped. There is one for each path it had, for as long as the process lives.
+/// A file below `/dev/shm` that this process maps, by one of the paths that it had. It lives as long as a mapping, a view or a
+/// call of the program needs it; [`files`](crate::files) finds it.
 #[derive(Debug)]
 pub struct SharedFile {
     pub key: (u64, u64),
@@ -21,13 +22,13 @@ pub struct SharedFile {
 }
 
 impl SharedFile {
-    pub fn new(key: (u64, u64), path: PathBuf, name: String) -> SharedFile {
-        SharedFile { key, path, name, producer: Mutex::new(None), observer: Mutex::new(None) }
+    pub fn new(key: (u64, u64), path: PathBuf, name: String, attached: Option<Attached>) -> SharedFile {
+        SharedFile { key, path, name, producer: Mutex::new(None), observer: Mutex::new(attached) }
     }
 
     /// The file's metadata, if its path still leads to it.
     pub fn metadata(&self) -> Option<Metadata> {
-        std::fs::metadata(&self.path).ok().filter(|meta| (meta.dev(), meta.ino()) == self.key)
+        metadata_of(self.key, &self.path)
     }
 
     /// Opens the file for reading; not what has its path by now, nor does it wait for that.
@@ -51,10 +52,24 @@ impl SharedFile {
     }
 }
 
+/// Metadata of the file of this device and inode, if this path leads to it.
+pub fn metadata_of(key: (u64, u64), path: &Path) -> Option<Metadata> {
+    std::fs::metadata(path).ok().filter(|meta| (meta.dev(), meta.ino()) == key)
+}
+
+/// Files in the order of their locks, each once.
+pub fn in_order(mut files: Vec<Arc<SharedFile>>) -> Vec<Arc<SharedFile>> {
+    files.sort_by_key(Arc::as_ptr);
+    files.dedup_by_key(|file| Arc::as_ptr(file));
+    files
+}
+
 /// What holds the version that a mapping shows.
 #[derive(Debug)]
 pub struct View {
     pub _hold: Option<Arc<File>>,
+    /// Its observer counts the versions that mappings hold.
+    pub _file: Arc<SharedFile>,
 }
 
 /// An observer of a file's region, kept from one mapping to the next.
@@ -69,7 +84,7 @@ pub struct Attached {
 /// A writable private mapping of a file. What of it is there, and may be read, the [state](crate::state) knows.
 #[derive(Debug)]
 pub struct Working {
-    pub file: &'static SharedFile,
+    pub file: Arc<SharedFile>,
     pub address: usize,
     pub bytes: usize,
     pub offset: u64,
@@ -78,13 +93,13 @@ pub struct Working {
 }
 
 impl Working {
-    pub fn new(file: &'static SharedFile, address: usize, bytes: usize, offset: u64) -> Arc<Working> {
+    pub fn new(file: Arc<SharedFile>, address: usize, bytes: usize, offset: u64) -> Arc<Working> {
         Arc::new(Working { file, address, bytes, offset, base: AtomicU64::new(0) })
     }
 
     /// The memory from an address of it on, as a mapping of its own.
     pub fn piece(&self, from: usize, to: usize, bytes: usize) -> Arc<Working> {
-        let piece = Working::new(self.file, to, bytes, self.offset + (from - self.address) as u64);
+        let piece = Working::new(self.file.clone(), to, bytes, self.offset + (from - self.address) as u64);
         piece.base.store(self.base.load(Ordering::Acquire), Ordering::Release);
         piece
     }

@@ -1,23 +1,28 @@
 //! What a forked child keeps: its mappings and what holds them, but nothing of the producer.
 //!
-//! The locks are held across `fork`, so that the child finds everything whole. Handles of regions are the parent's; the
+//! The locks are held across `fork`, so that the child finds everything whole: those of the files that are mapped, each of
+//! which lives at least until its locks are given back, and those of what finds them. Handles of regions are the parent's; the
 //! child lets go of them without touching what they stand for, and opens its own when it needs one.
 
-use crate::file::{Attached, Publishing, SharedFile};
-use crate::kernel::Inside;
+use crate::file::{Attached, Publishing, SharedFile, in_order};
+use crate::files::{self, Files};
+use crate::kernel::{Inside, Stat};
 use crate::later;
-use crate::lock::lock;
+use crate::lock::Kept;
 use crate::report::{self, Told};
 use crate::state::{self, State};
 use std::cell::RefCell;
-use std::sync::MutexGuard;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, MutexGuard};
 
+/// In the order in which they are given back: a file that goes then needs the lock of all files for that.
 struct Held {
-    producers: Vec<MutexGuard<'static, Option<Publishing>>>,
-    observers: Vec<MutexGuard<'static, Option<Attached>>>,
+    files: MutexGuard<'static, Files>,
     _state: MutexGuard<'static, State>,
     _told: MutexGuard<'static, Told>,
+    _newcomers: MutexGuard<'static, ()>,
+    observers: Vec<Kept<SharedFile, Option<Attached>>>,
+    producers: Vec<Kept<SharedFile, Option<Publishing>>>,
     _inside: Inside,
 }
 
@@ -29,6 +34,18 @@ thread_local! {
 pub fn state() -> MutexGuard<'static, State> {
     prepare_for_forks();
     state::state()
+}
+
+/// The files that it maps, in the same way.
+pub fn files() -> MutexGuard<'static, Files> {
+    prepare_for_forks();
+    files::files()
+}
+
+/// As [`files::file_of`], in the same way.
+pub fn file_of(descriptor: i32, stat: &Stat) -> Option<Arc<SharedFile>> {
+    prepare_for_forks();
+    files::file_of(descriptor, stat)
 }
 
 /// Makes sure that `fork` calls the functions below.
@@ -47,18 +64,14 @@ fn prepare_for_forks() {
 extern "C" fn before() {
     // A fork from inside, as by a signal handler, finds the locks as they are.
     let Some(inside) = Inside::enter() else { return };
-    loop {
-        let files: Vec<&'static SharedFile> = state::state().files();
-        let producers = files.iter().map(|file| lock(&file.producer)).collect();
-        let observers = files.iter().map(|file| lock(&file.observer)).collect();
-        let state = state::state();
-        // Another thread may have mapped one more meanwhile; none is ever forgotten.
-        if state.files().len() == files.len() {
-            let held = Held { producers, observers, _state: state, _told: report::told(), _inside: inside };
-            let _ = HELD.try_with(|place| place.replace(Some(held)));
-            return;
-        }
-    }
+    // From here on no other thread makes one more file known, whose locks would be missing.
+    let newcomers = files::newcomers();
+    let all = in_order(files::files().all());
+    let producers = all.iter().map(|file| Kept::new(file.clone(), |file| &file.producer)).collect();
+    let observers = all.iter().map(|file| Kept::new(file.clone(), |file| &file.observer)).collect();
+    let (state, told, files) = (state::state(), report::told(), files::files());
+    let held = Held { files, _state: state, _told: told, _newcomers: newcomers, observers, producers, _inside: inside };
+    let _ = HELD.try_with(|place| place.replace(Some(held)));
 }
 
 extern "C" fn in_parent() {
@@ -74,4 +87,6 @@ extern "C" fn in_child() {
     for observer in &mut held.observers {
         std::mem::forget(observer.take());
     }
+    std::mem::forget(held.files.take_all_left());
+    // What another thread of the parent had in hand stays for good; that is a file or two for each of them.
 }

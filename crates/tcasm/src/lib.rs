@@ -6,20 +6,22 @@
 //! the file gets the pages of the newest one. `docs/tcasm.md` says what is equal and what is not.
 //!
 //! `entry` and `removal` have the functions that stand in for the C library's, and `next` those. `producer` and `observer` have
-//! what the two kinds of mappings need, `publishing` what a version shows, `file` what is known of files, and `state` and
-//! `ranges` which addresses are whose.
+//! what the two kinds of mappings need, `publishing` what a version shows, `file` and `files` what is known of files, and
+//! `state` and `ranges` which addresses are whose.
 //!
 //! # Safety
 //!
 //! The library lives in somebody else's process and touches three kinds of memory: what a caller of `mmap` is about to be
 //! given, before he is; what he published, while he waits in `msync`; and mappings of its own. Everything else is passed to
-//! the kernel, which checks it. No function called from outside lets a panic through, and none waits for another process.
+//! the kernel, which checks it. A lock that stays with the one who waited for it keeps what it is a part of. No function
+//! called from outside lets a panic through, and none waits for another process.
 #![allow(unsafe_code)]
 
 mod begin;
 mod change;
 mod entry;
 mod file;
+mod files;
 mod fork;
 mod handler;
 mod holes;

@@ -103,7 +103,7 @@ pub struct Laid {
 }
 
 /// Shows the newest version in a mapping. `None`: there is none, and the mapping is of the file itself.
-pub fn show(file: &SharedFile, fresh: &Fresh) -> Result<Option<Laid>, Problem> {
+pub fn show(file: &Arc<SharedFile>, fresh: &Fresh) -> Result<Option<Laid>, Problem> {
     let mut place = lock(&file.observer);
     let Some(snapshot) = newest(file, &mut place)? else { return Ok(None) };
     let hold = match place.as_mut() {
@@ -138,7 +138,7 @@ pub fn show(file: &SharedFile, fresh: &Fresh) -> Result<Option<Laid>, Problem> {
     }
     covered.sort_by_key(|range| range.start);
     zeros.sort_by_key(|range| range.start);
-    Ok(Some(Laid { view: View { _hold: hold }, covered, zeros }))
+    Ok(Some(Laid { view: View { _hold: hold, _file: file.clone() }, covered, zeros }))
 }
 
 /// What keeps a version while a mapping shows it; `None` if it is better copied.

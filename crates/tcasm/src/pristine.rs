@@ -18,7 +18,7 @@ pub struct Pristine {
 
 impl Pristine {
     pub fn open(working: &Working, bytes: usize) -> Result<Pristine, Problem> {
-        let file = working.file;
+        let file = &working.file;
         let fail = |error: std::io::Error| Problem::new(error.raw_os_error().unwrap_or(libc::EIO), error.to_string());
         let open = file.open().map_err(fail)?;
         let (flags, offset) = (libc::MAP_PRIVATE | libc::MAP_NORESERVE, working.offset);

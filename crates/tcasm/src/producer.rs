@@ -27,7 +27,7 @@ pub enum Unrestored {
 /// Gives a new writable mapping of an open file the content that was published last, which on TCASM's kernel would be the
 /// file's.
 pub fn restore(working: &Working, descriptor: i32, file_bytes: u64) -> Result<(), Unrestored> {
-    if !observer::has_region(working.file) {
+    if !observer::has_region(&working.file) {
         return Ok(());
     }
     let mut is_written = false;
@@ -38,7 +38,7 @@ pub fn restore(working: &Working, descriptor: i32, file_bytes: u64) -> Result<()
 }
 
 fn restore_newest(working: &Working, descriptor: i32, file_bytes: u64, is_written: &mut bool) -> Result<(), Problem> {
-    let newest = observer::newest(working.file, &mut lock(&working.file.observer))?;
+    let newest = observer::newest(&working.file, &mut lock(&working.file.observer))?;
     let Some(snapshot) = newest else { return Ok(()) };
     let mut compared = vec![0; COMPARED_BYTES];
     for (name, at, start, end) in observer::overlap(&snapshot, working.offset, working.bytes) {
@@ -114,7 +114,7 @@ fn write(address: usize, bytes: &[u8]) -> Result<(), Problem> {
 
 /// Publishes the pages of a mapping that a range of addresses touches.
 pub fn publish(working: &Arc<Working>, addresses: Range<usize>) -> Result<(), Problem> {
-    let file = working.file;
+    let file = &working.file;
     let mut place = lock(&file.producer);
     // Whoever unmaps a part of it, or takes the right to read it, has the lock meanwhile.
     let extent = state().extent(working);

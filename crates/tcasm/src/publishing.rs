@@ -51,7 +51,7 @@ fn name_of(offset: u64) -> String {
 impl Publishing {
     /// Takes the region of a mapping's file, with what was published of it.
     pub fn open(working: &Working) -> Result<Publishing, Problem> {
-        let file = working.file;
+        let file = &working.file;
         let mut attached = None;
         let last: Option<Snapshot> = observer::newest(file, &mut attached)?;
         if last.is_none() && observer::newest_of_name(file, &mut attached)?.is_some() {
@@ -85,7 +85,7 @@ impl Publishing {
     /// Publishes a part of a mapping, and beside it what was published of others.
     pub fn publish(&mut self, part: Part) -> Result<(), Problem> {
         let Part { working, bytes, range, is_sparse } = part;
-        let (file, offset) = (working.file, working.offset);
+        let (file, offset) = (&working.file, working.offset);
         self.check_neighbours(working, bytes)?;
         // What is left out where nothing was published yet is as an observer sees it.
         let is_known = self.shown.variables.get(&offset).is_some_and(|variable| {
@@ -209,7 +209,7 @@ impl Publishing {
             let whole = match carried {
                 Some(carried) => carried,
                 None => {
-                    let snapshot = observer::newest(working.file, &mut lock(&working.file.observer))?;
+                    let snapshot = observer::newest(&working.file, &mut lock(&working.file.observer))?;
                     let Some(snapshot) = snapshot else { continue };
                     Carried::all(&snapshot, &name_of(at))?
                 }

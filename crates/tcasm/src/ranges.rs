@@ -14,12 +14,13 @@ impl<T: Clone> Ranges<T> {
         Ranges { by_start: BTreeMap::new() }
     }
 
-    /// Gives a range to a value, and takes it from those that had parts of it.
-    pub fn insert(&mut self, start: usize, end: usize, value: T) {
-        self.remove(start, end);
+    /// Gives a range to a value, and takes it from those that had parts of it, which it returns.
+    pub fn insert(&mut self, start: usize, end: usize, value: T) -> Vec<T> {
+        let removed = self.remove(start, end);
         if start < end {
             self.by_start.insert(start, (end, value));
         }
+        removed
     }
 
     /// Whether any range has addresses in `start..end`.

@@ -4,8 +4,8 @@
 //! Signal handlers may call `unlink` and `unlinkat` (signal-safety(7)). Where one may be running the region is only noted, and
 //! goes with the next call that this library has a part in, or at the end of the process.
 
-use crate::file::SharedFile;
-use crate::fork::state;
+use crate::file::{Publishing, SharedFile};
+use crate::fork::files;
 use crate::handler;
 use crate::inside::{inside, quietly};
 use crate::later;
@@ -19,6 +19,7 @@ use std::ffi::{CStr, OsStr};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
+use stillframe::Error;
 
 /// See shm_unlink(3).
 ///
@@ -144,21 +145,33 @@ fn removing(path: impl FnOnce() -> Option<PathBuf>, real: impl Fn() -> c_int) ->
 
 /// Removes the region of a file that is no more.
 fn forget(path: &Path, key: (u64, u64)) {
-    let known = state().known(key);
-    drop(known.and_then(|file| lock(&file.observer).take()));
-    let removed = match known.and_then(|file| lock(&file.producer).take()) {
-        Some(publishing) => publishing.unlink(),
-        None => names::region_name(path).map_or(Ok(()), |name| {
-            let file = SharedFile::new(key, path.to_path_buf(), name);
-            // A region that is not of this file is not this call's to remove.
-            match observer::newest(&file, &mut None)? {
-                Some(_) => stillframe::inspect::remove(root(), &file.name, true).map(drop),
-                None => Ok(()),
-            }
-        }),
-    };
+    let left = files().take_left(key);
+    drop(left);
+    let known = files().known(key);
+    for file in &known {
+        let attached = lock(&file.observer).take();
+        drop(attached);
+        let publishing = lock(&file.producer).take();
+        tell(path, publishing.map_or(Ok(()), Publishing::unlink));
+    }
+    tell(path, forget_region(path, key));
+}
+
+/// Removes the region of the path that a file had, if it was published by nobody here.
+fn forget_region(path: &Path, key: (u64, u64)) -> Result<(), Error> {
+    let Some(name) = names::region_name(path) else { return Ok(()) };
+    let file = SharedFile::new(key, path.to_path_buf(), name, None);
+    // A region that is not of this file is not this call's to remove.
+    match observer::newest(&file, &mut None)? {
+        Some(_) => stillframe::inspect::remove(root(), &file.name, true).map(drop),
+        None => Ok(()),
+    }
+}
+
+/// Says why a region could not be removed.
+fn tell(path: &Path, removed: Result<(), Error>) {
     match removed {
-        Ok(()) | Err(stillframe::Error::NoRegion { .. }) => {}
+        Ok(()) | Err(Error::NoRegion { .. }) => {}
         Err(error) => complain(&path.to_string_lossy(), &Problem::from(error)),
     }
 }

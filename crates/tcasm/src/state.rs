@@ -1,15 +1,13 @@
 //! What the library knows of the process it lives in.
 //!
-//! Locks are taken in this order: the producers of files, in the order of their addresses; their observers; the state. Nobody
-//! has the state while he waits for something else.
+//! Locks are taken in this order: that of newcomers among the files; the producers of files, in the order of their addresses;
+//! their observers; the state; all files. Nobody has the state while he waits for anything but the last, or lets go of what had
+//! addresses.
 
-use crate::file::{SharedFile, View, Working};
-use crate::kernel::{Stat, whole_pages};
+use crate::file::{SharedFile, View, Working, in_order};
+use crate::kernel::whole_pages;
 use crate::lock::lock;
-use crate::names;
 use crate::ranges::Ranges;
-use std::collections::HashMap;
-use std::collections::hash_map::Entry;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 
@@ -46,12 +44,9 @@ pub struct Taken(Vec<(usize, usize, Use)>);
 #[derive(Debug)]
 pub struct State {
     ranges: Ranges<Use>,
-    /// By device and inode, one for each path that the file was mapped by, that of the last mapping last; none for those
-    /// that are none of this library's concern.
-    files: Option<HashMap<(u64, u64), Vec<&'static SharedFile>>>,
 }
 
-static STATE: Mutex<State> = Mutex::new(State { ranges: Ranges::new(), files: None });
+static STATE: Mutex<State> = Mutex::new(State { ranges: Ranges::new() });
 
 /// All ranges lie between these addresses, so that calls for others need not look further.
 static LOW: AtomicUsize = AtomicUsize::new(usize::MAX);
@@ -68,10 +63,12 @@ pub fn state() -> MutexGuard<'static, State> {
 }
 
 impl State {
-    /// Gives a range to a mapping or a view.
-    pub fn insert(&mut self, start: usize, end: usize, value: Use) {
-        self.ranges.insert(start, end, value);
+    /// Gives a range to a mapping or a view. Returns what had addresses of it.
+    #[must_use = "it is let go when the state is not locked"]
+    pub fn insert(&mut self, start: usize, end: usize, value: Use) -> Vec<Use> {
+        let displaced = self.ranges.insert(start, end, value);
         self.note_bounds();
+        displaced
     }
 
     /// Whether any mapping or view has addresses in these ranges. Allocates nothing.
@@ -100,10 +97,10 @@ impl State {
     }
 
     /// The files whose mappings of producers have addresses in these ranges, in the order of their locks.
-    pub fn published_in(&self, ranges: &[(usize, usize)]) -> Vec<&'static SharedFile> {
+    pub fn published_in(&self, ranges: &[(usize, usize)]) -> Vec<Arc<SharedFile>> {
         let found = ranges.iter().flat_map(|(start, end)| self.ranges.overlapping(*start, *end));
         let files = found.filter_map(|(_, _, value)| match value {
-            Use::Working(working, _) => Some(working.file),
+            Use::Working(working, _) => Some(working.file.clone()),
             Use::View(_) => None,
         });
         in_order(files.collect())
@@ -128,8 +125,8 @@ impl State {
     }
 
     /// Whether any mapping of a file is a producer's.
-    pub fn is_published(&self, file: &'static SharedFile) -> bool {
-        self.ranges.any(|value| matches!(value, Use::Working(working, _) if std::ptr::eq(working.file, file)))
+    pub fn is_published(&self, file: &Arc<SharedFile>) -> bool {
+        self.ranges.any(|value| matches!(value, Use::Working(working, _) if Arc::ptr_eq(&working.file, file)))
     }
 
     /// Notes of the pages of producers in a range whether the program may read them.
@@ -183,17 +180,24 @@ impl State {
         }
     }
 
-    /// Puts back what was taken, because it is there still.
-    pub fn put_back(&mut self, taken: Taken) {
-        for (start, end, value) in taken.0 {
-            self.ranges.insert(start, end, value);
-        }
+    /// Puts back what was taken, because it is there still. Returns what had addresses of it.
+    #[must_use = "it is let go when the state is not locked"]
+    pub fn put_back(&mut self, taken: Taken) -> Vec<Use> {
+        let put = taken.0.into_iter().flat_map(|(start, end, value)| self.ranges.insert(start, end, value));
+        let displaced = put.collect();
         self.note_bounds();
+        displaced
     }
 
     /// Gives what was taken from a range of addresses, of so many bytes, to the one that it was moved to. What was last there
-    /// has become longer or shorter.
-    pub fn insert_moved(&mut self, taken: &Taken, (from, bytes): (usize, usize), (to, new_bytes): (usize, usize)) {
+    /// has become longer or shorter. Returns what had addresses of that.
+    #[must_use = "it is let go when the state is not locked"]
+    pub fn insert_moved(
+        &mut self,
+        taken: &Taken,
+        (from, bytes): (usize, usize),
+        (to, new_bytes): (usize, usize),
+    ) -> Vec<Use> {
         let (from_end, to_end) = (from.saturating_add(whole_pages(bytes)), to.saturating_add(whole_pages(new_bytes)));
         let place = |start: usize, end: usize| {
             let start = start.max(from) - from + to;
@@ -201,13 +205,14 @@ impl State {
             (start, end)
         };
         let mut pieces: Vec<(&Arc<Working>, Arc<Working>)> = Vec::new();
+        let mut displaced = Vec::new();
         for (start, end, value) in taken.0.iter().filter(|(start, end, _)| *start < from_end && from < *end) {
             let (at, end) = place(*start, *end);
             if at >= end {
                 continue;
             }
             let Use::Working(old, readable) = value else {
-                self.ranges.insert(at, end, value.clone());
+                displaced.extend(self.ranges.insert(at, end, value.clone()));
                 continue;
             };
             let piece = match pieces.iter().find(|(known, _)| Arc::ptr_eq(known, old)) {
@@ -219,9 +224,10 @@ impl State {
                     piece
                 }
             };
-            self.ranges.insert(at, end, Use::Working(piece, *readable));
+            displaced.extend(self.ranges.insert(at, end, Use::Working(piece, *readable)));
         }
         self.note_bounds();
+        displaced
     }
 
     fn note_bounds(&self) {
@@ -229,45 +235,4 @@ impl State {
         LOW.store(low, Ordering::Release);
         HIGH.store(high, Ordering::Release);
     }
-
-    /// All files, in the order of their locks.
-    pub fn files(&self) -> Vec<&'static SharedFile> {
-        in_order(self.files.iter().flat_map(HashMap::values).flatten().copied().collect())
-    }
-
-    pub fn known(&self, key: (u64, u64)) -> Option<&'static SharedFile> {
-        self.files.as_ref().and_then(|files| files.get(&key)?.last().copied())
-    }
-
-    /// The file behind a descriptor of which this is known, if it lies below `/dev/shm`.
-    pub fn file_of(&mut self, descriptor: i32, stat: &Stat) -> Option<&'static SharedFile> {
-        let files = self.files.get_or_insert_with(HashMap::new);
-        let known = files.entry(stat.key);
-        if let Entry::Occupied(known) = &known
-            && known.get().last().is_none_or(|file| file.metadata().is_some())
-        {
-            return known.get().last().copied();
-        }
-        // Other processes remove files unseen. A file that is mapped for the first time is often the next of many.
-        files.values().flatten().for_each(|file| file.leave_if_removed());
-        let known = files.entry(stat.key).or_default();
-        let found = names::path_of(descriptor).and_then(|path| Some((names::region_name(&path)?, path)));
-        if let Some((name, path)) = found {
-            match known.iter().position(|file| file.path == path) {
-                // It has an earlier name again, under which it may be published still.
-                Some(index) => known[index..].rotate_left(1),
-                None => {
-                    // Kept for good: there are no more of them than names of files that the program mapped.
-                    known.push(Box::leak(Box::new(SharedFile::new(stat.key, path, name))));
-                }
-            }
-        }
-        known.last().copied()
-    }
-}
-
-fn in_order(mut files: Vec<&'static SharedFile>) -> Vec<&'static SharedFile> {
-    files.sort_by_key(|file| std::ptr::from_ref(*file));
-    files.dedup_by_key(|file| std::ptr::from_ref(*file));
-    files
 }

@@ -113,8 +113,9 @@ fn fragment(dataset: &Arc<Dataset>, elements: IndexBox) -> Result<Fragment> {
         bytes *= axis.count();
     }
     strides_bytes.reverse();
-    let byte_order = ByteOrder::LittleEndian;
-    let part = Part { leaf: LeafId(0), elements, offset_bytes: 0, strides_bytes: strides_bytes.into(), byte_order };
+    let (leaf, primitive, byte_order) = (LeafId(0), Primitive::Float64, ByteOrder::LittleEndian);
+    let strides_bytes = strides_bytes.into();
+    let part = Part { leaf, primitive, elements, offset_bytes: 0, strides_bytes, byte_order };
     Ok(Fragment::new(dataset.clone(), Vec::new(), vec![part], bytes)?)
 }
 

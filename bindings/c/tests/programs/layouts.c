@@ -124,6 +124,37 @@ static void ghost_cells_come_from_the_newest_and_cheapest_blocks(void) {
     OK(stillframe_drepl_schema_free(schema));
 }
 
+static void a_write_to_one_view_reaches_the_others(void) {
+    stillframe_drepl_schema *schema = parse("var line [N] int8; view all { var l = line }", 8);
+    stillframe_drepl_fragment *all = find(schema, "all"), *even = describe(schema, "{ var e [i] = line[2*i] }");
+    stillframe_drepl_fragment *twice = describe(schema, "view readonly { var a = line; var b = line }");
+    int8_t line[8] = {0, 1, 2, 3, 4, 5, 6, 7}, evens[4] = {-1, -1, -1, -1};
+    stillframe_drepl_buffer buffer = {line, sizeof line};
+    stillframe_drepl_plan *plan;
+    OK(stillframe_drepl_make_update(all, 3, 6, even, &plan));
+    OK(stillframe_drepl_execute(plan, &buffer, 1, evens, sizeof evens, 1, false));
+    CHECK(evens[0] == -1 && evens[1] == -1 && evens[2] == 4 && evens[3] == -1);
+    OK(stillframe_drepl_plan_free(plan));
+    OK(stillframe_drepl_make_update(all, 5, 6, even, &plan));
+    stillframe_drepl_plan_info info;
+    OK(stillframe_drepl_explain(plan, &info, NULL, 0));
+    CHECK(info.pieces == 0 && info.moved_bytes == 0 && info.missing_elements == 0);
+    OK(stillframe_drepl_execute(plan, &buffer, 1, evens, sizeof evens, 1, false));
+    OK(stillframe_drepl_plan_free(plan));
+    int8_t both[16];
+    OK(stillframe_drepl_make_update(all, 0, UINT64_MAX, twice, &plan));
+    OK(stillframe_drepl_execute(plan, &buffer, 1, both, sizeof both, 1, false));
+    CHECK(memcmp(both, line, 8) == 0 && memcmp(both + 8, line, 8) == 0);
+    OK(stillframe_drepl_plan_free(plan));
+    FAILS(STILLFRAME_DREPL_UNPLANNABLE, "twice", stillframe_drepl_make_update(twice, 0, UINT64_MAX, all, &plan));
+    CHECK(plan == NULL);
+    FAILS(STILLFRAME_BAD_ARGUMENT, "end", stillframe_drepl_make_update(all, 2, 1, even, &plan));
+    OK(stillframe_drepl_fragment_free(all));
+    OK(stillframe_drepl_fragment_free(even));
+    OK(stillframe_drepl_fragment_free(twice));
+    OK(stillframe_drepl_schema_free(schema));
+}
+
 static void mistakes_are_named(void) {
     stillframe_drepl_schema *schema;
     FAILS(STILLFRAME_DREPL_TEXT, "M", stillframe_drepl_parse("var grid [M,M] float64", NULL, 0, &schema));
@@ -170,11 +201,27 @@ static void mistakes_are_named(void) {
     OK(stillframe_drepl_plan_free(NULL));
 }
 
+static void holes_have_what_the_text_says(void) {
+    stillframe_drepl_schema *schema = parse("var line [4]int32 view v clipped fill -7 { var l [i:6] = line[i-1] }", 0);
+    stillframe_drepl_fragment *fragment = find(schema, "v");
+    int32_t numbers[7] = {1, 1, 1, 1, 1, 1, 1};
+    OK(stillframe_drepl_clear(fragment, numbers, sizeof numbers));
+    for (int i = 0; i < 6; i++)
+        CHECK(numbers[i] == (i == 0 || i == 5 ? -7 : 0));
+    CHECK(numbers[6] == 1);
+    FAILS(STILLFRAME_BAD_ARGUMENT, "the fragment 24", stillframe_drepl_clear(fragment, numbers, 20));
+    FAILS(STILLFRAME_BAD_ARGUMENT, "buffer", stillframe_drepl_clear(fragment, NULL, sizeof numbers));
+    OK(stillframe_drepl_fragment_free(fragment));
+    OK(stillframe_drepl_schema_free(schema));
+}
+
 int main(int argc, char **argv) {
     alarm(60);
     const test tests[] = {
         TEST(structures_become_arrays),
         TEST(ghost_cells_come_from_the_newest_and_cheapest_blocks),
+        TEST(a_write_to_one_view_reaches_the_others),
+        TEST(holes_have_what_the_text_says),
         TEST(mistakes_are_named),
     };
     return RUN_TESTS(tests);

@@ -73,7 +73,7 @@ static void what_nobody_needs_is_collected(void) {
 }
 
 static bool find_self(void *context, const stillframe_holder *holder) {
-    if (holder->pid == getpid() && holder->has_version && holder->version == 4 && holder->command[0])
+    if (holder->pid == getpid() && !holder->enclave && holder->has_version && holder->version == 4 && holder->command[0])
         ++*(int *)context;
     return true;
 }

@@ -86,6 +86,8 @@ static void arguments_that_cannot_be_are_named(void) {
     FAILS(STILLFRAME_BAD_ARGUMENT, "bits 0x90", stillframe_create("a", &options, &region));
     options = (stillframe_region_options){.keep = 1000};
     FAILS(STILLFRAME_BAD_OPTION, "keep", stillframe_create("a", &options, &region));
+    options = (stillframe_region_options){.memory_unit = "2M"};
+    FAILS(STILLFRAME_BAD_OPTION, "small, large", stillframe_create("a", &options, &region));
     options = (stillframe_region_options){.tracker = "magic"};
     FAILS(STILLFRAME_BAD_OPTION, "'magic'", stillframe_create("a", &options, &region));
     options = (stillframe_region_options){.rank = 2};
@@ -178,6 +180,8 @@ static void calls_in_the_wrong_order_fail(void) {
     OK(stillframe_publish(region, 5, NULL));
     FAILS(STILLFRAME_NOT_INCREASING, "version 5 does not follow version 5", stillframe_publish(region, 5, NULL));
     FAILS(STILLFRAME_NOT_INCREASING, "version 4 does not follow", stillframe_publish(region, 4, NULL));
+    FAILS(STILLFRAME_BAD_OPTION, "is the greatest number", stillframe_publish(region, UINT64_MAX, NULL));
+    FAILS(STILLFRAME_BAD_OPTION, "is the greatest number", stillframe_publish_start(region, UINT64_MAX, NULL, 0, 0));
     OK(stillframe_publish(region, 6, NULL));
     OK(stillframe_loan_begin(region, number, &loan, &data, NULL));
     OK(stillframe_unlink(region));

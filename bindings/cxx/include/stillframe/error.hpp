@@ -66,6 +66,8 @@ enum class status : std::int32_t {
     arena_busy = STILLFRAME_ARENA_BUSY,
     mixed_runs = STILLFRAME_MIXED_RUNS,
     child_gone = STILLFRAME_CHILD_GONE,
+    no_broker = STILLFRAME_NO_BROKER,
+    broker = STILLFRAME_BROKER,
     corrupt = STILLFRAME_CORRUPT,
     internal = STILLFRAME_INTERNAL,
     other_region = STILLFRAME_OTHER_REGION,

@@ -44,19 +44,21 @@ struct region_info {
     std::uint64_t skipping_ns, skipping;
 };
 
-/// A process, or as much as can be known of it, that holds versions.
+/// A process, or as much as can be known of it, that holds versions; or another enclave, in which somebody does.
 struct holder {
     /// Process number, name and state of the program (the kernel's letter, 'T' is stopped); 0, empty and '?' of all that
-    /// belong to other users.
+    /// belong to other users, and of an enclave.
     std::int32_t pid;
     std::string command;
     char state;
     /// The oldest version it holds.
     maybe_version version;
-    /// For how long it has been holding one, in milliseconds.
+    /// For how long it has been holding one, in milliseconds; 0 of an enclave, which does not say that.
     std::uint64_t age_ms;
     /// How many versions it holds.
     std::uint64_t versions;
+    /// Name of the enclave, if it is one, else empty.
+    std::string enclave;
 };
 
 namespace detail {
@@ -114,7 +116,7 @@ inline result<std::uint32_t> try_collect(const std::string& dir = {}) {
     return removed;
 }
 
-/// Who holds versions of a region, each process once, longest first.
+/// Who holds versions of a region, each process once, longest first, and then other enclaves.
 ///
 /// Errors: `no_region`; `denied`; `corrupt`.
 inline result<std::vector<holder>> try_holders(const std::string& name, const std::string& dir = {}) {
@@ -124,7 +126,8 @@ inline result<std::vector<holder>> try_holders(const std::string& name, const st
         [](void* context, const stillframe_holder* found) {
             static_cast<std::vector<holder>*>(context)->push_back(
                 {found->pid, found->command, found->state,
-                 found->has_version ? maybe_version(found->version) : maybe_version(), found->age_ms, found->versions});
+                 found->has_version ? maybe_version(found->version) : maybe_version(), found->age_ms, found->versions,
+                 found->enclave ? found->enclave : ""});
             return true;
         },
         &holders);

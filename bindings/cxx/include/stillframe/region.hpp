@@ -111,6 +111,13 @@ public:
         return *this;
     }
 
+    /// In which units memory for versions is taken and given back: "small" (pages of 4 KiB) or "large" (windows of 2 MiB); by
+    /// default $STILLFRAME_MEMORY_UNIT, else "small".
+    options& memory_unit(std::string unit) {
+        memory_unit_ = std::move(unit);
+        return *this;
+    }
+
     /// Access mode of the region's directory; 0700 by default.
     options& mode(unsigned mode) {
         given_.mode = mode;
@@ -154,6 +161,7 @@ public:
         given.dir = dir_.empty() ? nullptr : dir_.c_str();
         given.tracker = tracker_.empty() ? nullptr : tracker_.c_str();
         given.copy_unit = copy_unit_.empty() ? nullptr : copy_unit_.c_str();
+        given.memory_unit = memory_unit_.empty() ? nullptr : memory_unit_.c_str();
         given.trust = trust_.empty() ? nullptr : trust_.c_str();
         return given;
     }
@@ -169,6 +177,7 @@ private:
     std::string dir_;
     std::string tracker_;
     std::string copy_unit_;
+    std::string memory_unit_;
     std::string trust_;
     std::string arena_;
 };

@@ -9,6 +9,7 @@ from typing import NamedTuple, Protocol, Self
 from . import _native
 from ._closing import Closing
 from ._made import Made
+from ._numbers import numbers, whole
 
 
 class ArenaRegion(NamedTuple):
@@ -87,10 +88,9 @@ class Arena(
         """
         native = _native.Arena.create(
             name,
-            bytes=bytes,
-            regions=regions,
+            **numbers(bytes=bytes),
+            **numbers(32, regions=regions, mode=mode),
             dir=dir,
-            mode=mode,
             large_pages=large_pages,
             trust=trust,
             descriptor=None,
@@ -138,15 +138,16 @@ class Arena(
 
         The others are those of :meth:`create`.
         """
+        number = descriptor if isinstance(descriptor, int) else descriptor.fileno()
         native = _native.Arena.create(
             name,
-            bytes=bytes,
-            regions=regions,
+            **numbers(bytes=bytes),
+            **numbers(32, regions=regions),
             dir=None,
             mode=0o700,
             large_pages=large_pages,
             trust=trust,
-            descriptor=descriptor if isinstance(descriptor, int) else descriptor.fileno(),
+            descriptor=whole("descriptor", number, -(1 << 31), (1 << 31) - 1),
         )
         return cls._of(native)
 

@@ -10,7 +10,8 @@ from typing import Literal, NamedTuple, TypeVar
 from . import _native
 from ._closing import Closing
 from ._made import Made
-from ._native import is_safe, newest_safe
+from ._native import newest_safe
+from ._numbers import numbers, version_of, whole
 
 T = TypeVar("T")
 
@@ -53,12 +54,12 @@ class Checkpointer(Closing, metaclass=Made, by="stillframe.checkpoint(name, to) 
     def wait_safe(self, version: int, timeout: float | None = None) -> bool:
         """Waits until a version is safe, or the time is over, or the checkpointer has ended without it. Says whether it is,
         or was until newer ones took its place."""
-        return self._native.wait_safe(version, timeout)
+        return self._native.wait_safe(version_of(version), timeout)
 
     def wait_safe_from(self, version: int, timeout: float | None = None) -> int | None:
         """Waits until that version or a newer one is safe, as :meth:`wait_safe` does, and says which; None if none is. What
         was done up to ``version`` need not be done again then."""
-        return self._native.wait_safe_from(version, timeout)
+        return self._native.wait_safe_from(version_of(version), timeout)
 
     def stop(self) -> CheckpointStatus:
         """Takes no more versions, with ``at_end`` but the newest, and ends when those that are held are safe."""
@@ -124,26 +125,26 @@ def checkpoint(
     native = _native.Checkpointer(
         name,
         to,
-        every=every,
+        **numbers(every=every, keep=keep, keep_every=keep_every, held=held, held_bytes=held_bytes),
+        **numbers(chunk_bytes=chunk_bytes, threads=threads),
         every_seconds=every_seconds,
         when=when,
         at_end=at_end,
         once=once,
-        keep=keep,
-        keep_every=keep_every,
         all=all,
-        held=held,
-        held_bytes=held_bytes,
         compress=compress,
-        chunk_bytes=chunk_bytes,
-        threads=threads,
-        nice=nice,
+        nice=whole("nice", nice, 0, 19),
         wait=wait,
         follow=follow,
         dir=dir,
         trust=trust,
     )
     return Checkpointer._of(native)
+
+
+def is_safe(dir: str | os.PathLike[str], version: int) -> bool:
+    """Whether a version is safe in a directory of checkpoints: on disk, whole, to be recovered."""
+    return _native.is_safe(dir, version_of(version))
 
 
 def wait_safe(dir: str | os.PathLike[str], version: int, timeout: float | None = None) -> bool:
@@ -159,10 +160,11 @@ def wait_safe_from(dir: str | os.PathLike[str], version: int, timeout: float | N
 
     What was done up to ``version`` need not be done again then.
     """
+    least = version_of(version)
 
     def look() -> int | None:
         newest = newest_safe(dir)
-        return newest if newest is not None and newest >= version else None
+        return newest if newest is not None and newest >= least else None
 
     return _wait(look, timeout)
 

@@ -11,6 +11,7 @@ from ._arena import Arena
 from ._closing import Closing
 from ._errors import MisuseError, ProducerGone, RankGone, Timeout
 from ._made import Made
+from ._numbers import after_of, version_of
 from ._observer import Observer, Snapshot, below, check_stride, open_region
 from ._polite import Polite, native_polite
 from ._whole import Whole
@@ -114,15 +115,15 @@ class Group(Closing, metaclass=Made, by="stillframe.open_group(name) opens the r
 
     def version(self, version: int) -> GroupSnapshot:
         """A certain version."""
-        return GroupSnapshot._of(self._native.version(version))
+        return GroupSnapshot._of(self._native.version(version_of(version)))
 
     def next(self, after: int | None = None, timeout: float | None = None) -> GroupSnapshot:
         """The first version after that one that all ranks have, waiting for it if need be."""
-        return GroupSnapshot._of(self._native.after(after, timeout, False))
+        return GroupSnapshot._of(self._native.after(after_of(after), timeout, False))
 
     def newest_after(self, after: int | None = None, timeout: float | None = None) -> GroupSnapshot:
         """The newest version that all ranks have if it comes after that one, waiting for it if need be."""
-        return GroupSnapshot._of(self._native.after(after, timeout, True))
+        return GroupSnapshot._of(self._native.after(after_of(after), timeout, True))
 
     def iterate(
         self,
@@ -135,7 +136,7 @@ class Group(Closing, metaclass=Made, by="stillframe.open_group(name) opens the r
 
         Raises :class:`RankGone` when a rank died. Otherwise as :meth:`stillframe.Observer.iterate`.
         """
-        stride = check_stride(every)
+        stride, after = check_stride(every), after_of(after)
         while True:
             self._native.pause()
             try:
@@ -176,7 +177,8 @@ def open_group(
     """Opens a group, the ranks of a parallel program that publish each by itself, to look at all of them at once.
 
     :param wait: most seconds to wait for all ranks and the first version that all have; for ever if None.
-    :param dir: where regions lie; ``$STILLFRAME_DIR`` or ``/dev/shm/stillframe-<uid>`` if None.
+    :param dir: where regions lie; ``$STILLFRAME_DIR`` or ``/dev/shm/stillframe-<uid>`` if None. ``unix:PATH`` is a
+        broker's socket (``still enclave serve``); a name may begin with it, as in ``unix:PATH#NAME``.
     :param trust: whose directories and files are taken for good, as for :func:`stillframe.create`; everybody's in a ``dir``
         that is named if None.
     :param arena: an arena that this process has open, in which ``name`` is a group's. It is needed for arenas that were handed

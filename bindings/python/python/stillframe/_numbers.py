@@ -9,6 +9,10 @@ from typing import Any
 from ._errors import DreplError, MisuseError
 
 
+#: The greatest number that versions are asked for by.
+VERSION_MAX = (1 << 64) - 1
+
+
 def whole(what: str, value: Any, least: int, most: int, error: type[MisuseError] = MisuseError) -> int:
     """An integer of that range, also one of numpy's."""
     try:
@@ -16,13 +20,25 @@ def whole(what: str, value: Any, least: int, most: int, error: type[MisuseError]
     except TypeError:
         raise error(f"{what}: {value!r} is no integer") from None
     if not least <= number <= most:
-        raise error(f"{what}: {number} is not between {least} and {most}")
+        sign = ": it is negative" if least == 0 and number < 0 else ""
+        raise error(f"{what}: {number} is not between {least} and {most}{sign}")
     return number
+
+
+def numbers(bits: int = 64, **given: Any) -> dict[str, Any]:
+    """Arguments that the native module takes as unsigned integers of so many bits; those that are None stay so."""
+    most = (1 << bits) - 1
+    return {name: None if value is None else whole(name, value, 0, most) for name, value in given.items()}
 
 
 def version_of(value: Any) -> int:
     """The number of a version."""
-    return whole("version", value, 0, (1 << 64) - 1)
+    return whole("version", value, 0, VERSION_MAX)
+
+
+def after_of(value: Any) -> int | None:
+    """The version after which others are looked for, if it is one."""
+    return None if value is None else whole("after", value, 0, VERSION_MAX)
 
 
 def numbers_of(given: Mapping[str, Any] | None, more: Mapping[str, Any]) -> dict[str, int]:

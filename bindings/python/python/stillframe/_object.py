@@ -390,7 +390,8 @@ class Object(_Variables, metaclass=Made, by="stillframe.object(name) finds one, 
         """
         if threads is not None and threads < 1:
             raise MisuseError(f"threads={threads}: give 1 or more, or None for one for each processor")
-        return ReadFragment._of(self._native.read(text, numbers_of(bindings, more), threads or 0, prefetch))
+        copying = 0 if threads is None else whole("threads", threads, 1, (1 << 64) - 1)
+        return ReadFragment._of(self._native.read(text, numbers_of(bindings, more), copying, prefetch))
 
     def at(self, version: int, timeout: float | None = 0.0) -> ObjectVersion:
         """A version, whose arrays are read where they are indexed. It is not held: see :class:`ObjectVersion`.

@@ -14,6 +14,7 @@ from ._arrays import array_over, flat_over
 from ._closing import Closing
 from ._errors import MisuseError, ProducerGone, Timeout, UnknownVariable
 from ._made import Made
+from ._numbers import VERSION_MAX, after_of, numbers, version_of, whole
 from ._polite import Polite, native_polite
 from ._types import Native, Part, Scalar, item_bytes, numpy, numpy_dtype
 
@@ -212,12 +213,12 @@ def check_stride(every: bool | int) -> int:
     """Of which number the versions of an iteration are multiples; 0 if it takes the newest ones."""
     if every < 0:
         raise MisuseError(f"every={every!r}: give True for each version, or a number from 1 on")
-    return int(every)
+    return whole("every", every, 0, VERSION_MAX)
 
 
 def below(after: int | None, stride: int) -> int | None:
     """The version above which the next one of an iteration lies. The first may be any."""
-    return after if after is None or not stride else (after // stride + 1) * stride - 1
+    return after if after is None or not stride else min((after // stride + 1) * stride - 1, VERSION_MAX)
 
 
 class Observer(Closing, metaclass=Made, by="stillframe.open(name) opens a region"):
@@ -242,15 +243,15 @@ class Observer(Closing, metaclass=Made, by="stillframe.open(name) opens a region
 
     def version(self, version: int) -> Snapshot:
         """A certain version."""
-        return Snapshot._of(self._native.version(version))
+        return Snapshot._of(self._native.version(version_of(version)))
 
     def next(self, after: int | None = None, timeout: float | None = None) -> Snapshot:
         """The first version after that one that can be had, waiting for it if need be."""
-        return Snapshot._of(self._native.after(after, timeout, False))
+        return Snapshot._of(self._native.after(after_of(after), timeout, False))
 
     def newest_after(self, after: int | None = None, timeout: float | None = None) -> Snapshot:
         """The newest version if it comes after that one, waiting for it if need be."""
-        return Snapshot._of(self._native.after(after, timeout, True))
+        return Snapshot._of(self._native.after(after_of(after), timeout, True))
 
     def iterate(
         self,
@@ -265,7 +266,7 @@ class Observer(Closing, metaclass=Made, by="stillframe.open(name) opens a region
         there, and with ``every=10`` the multiples of 10, or in the place of one that is not there the next version. Begins
         above ``after``. What the loop holds while it waits is up to its body: ``with snapshot:`` or ``del snapshot`` lets go.
         """
-        stride = check_stride(every)
+        stride, after = check_stride(every), after_of(after)
         while True:
             # Nothing is held, and what comes after this is newer.
             self._native.pause()
@@ -306,7 +307,8 @@ def open_region(
     """Opens a region to look at it.
 
     :param wait: most seconds to wait for the region and its first version; for ever if None.
-    :param dir: where regions lie; ``$STILLFRAME_DIR`` or ``/dev/shm/stillframe-<uid>`` if None.
+    :param dir: where regions lie; ``$STILLFRAME_DIR`` or ``/dev/shm/stillframe-<uid>`` if None. ``unix:PATH`` is a
+        broker's socket (``still enclave serve``); a name may begin with it, as in ``unix:PATH#NAME``.
     :param populate: how many threads enter all pages of a variable in the page tables when it is first seen, and take them
         out in the end: for programs that read all of a large variable. If None, pages are entered as they are first read.
     :param trust: whose directories and files are taken for good, as for :func:`stillframe.create`; everybody's in a ``dir``
@@ -318,6 +320,6 @@ def open_region(
     """
     within = None if arena is None else arena._native
     native = _native.Observer(
-        name, wait=wait, dir=dir, populate=populate, trust=trust, arena=within, polite=native_polite(polite)
+        name, **numbers(populate=populate), wait=wait, dir=dir, trust=trust, arena=within, polite=native_polite(polite)
     )
     return Observer._of(native)

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from ._numbers import whole
+
 
 @dataclass(frozen=True)
 class Polite:
@@ -29,5 +31,7 @@ def native_polite(polite: bool | Polite) -> tuple[float, int | None, list[int] |
     if polite is False:
         return None
     asked = Polite() if polite is True else polite
-    processors = None if asked.processors is None else list(asked.processors)
-    return (asked.share, asked.bytes_per_s, processors)
+    bytes_per_s = None if asked.bytes_per_s is None else whole("bytes_per_s", asked.bytes_per_s, 0, (1 << 64) - 1)
+    given = asked.processors
+    processors = None if given is None else [whole("processor", number, 0, (1 << 64) - 1) for number in given]
+    return (asked.share, bytes_per_s, processors)

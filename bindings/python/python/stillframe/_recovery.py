@@ -8,6 +8,7 @@ from typing import Literal, NamedTuple
 
 from . import _native
 from ._arena import Arena
+from ._numbers import numbers, version_of
 from ._region import Region
 from ._types import Scalar
 
@@ -48,6 +49,7 @@ def recover(
     large_pages: bool = True,
     demote: bool = True,
     copy_unit: Literal["learned", "small", "large"] | None = None,
+    memory_unit: Literal["small", "large"] | None = None,
     rank: int | None = None,
     ranks: int | None = None,
     drift: int | None = None,
@@ -68,25 +70,20 @@ def recover(
     """
     native = _native.Region(
         name,
-        keep=keep,
-        bound=bound,
+        **numbers(keep=keep, bound=bound, threads=threads, drift=drift, rollback=None),
+        **numbers(32, mode=mode, rank=rank, ranks=ranks),
         rule=rule,
         timeout=timeout,
-        threads=threads,
         tracker=tracker,
         dir=dir,
-        mode=mode,
         large_pages=large_pages,
         demote=demote,
         copy_unit=copy_unit,
-        rank=rank,
-        ranks=ranks,
-        drift=drift,
-        rollback=None,
+        memory_unit=memory_unit,
         fresh=False,
         trust=trust,
         arena=None if arena is None else arena._native,
-        recovery=(checkpoints, version),
+        recovery=(checkpoints, None if version is None else version_of(version)),
     )
     assert native.origin is not None
     return Region._of(native), Origin(*native.origin)

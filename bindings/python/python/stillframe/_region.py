@@ -13,6 +13,7 @@ from ._arrays import Lent, array_over, as_array, dtype_of, is_contiguous, order_
 from ._closing import Closing
 from ._errors import MisuseError, UnknownVariable
 from ._made import Made
+from ._numbers import numbers, version_of, whole
 from ._types import (
     Native,
     Part,
@@ -277,7 +278,7 @@ class Region(Closing, metaclass=Made, by="stillframe.create(name) creates one"):
         not kept. A tracked variable that is left out shows the array that it follows, or else keeps its last content. No
         thread may write any of the arrays meanwhile.
         """
-        return Published(*self._native.publish(version, self._given(arrays), scalars(attrs)))
+        return Published(*self._native.publish(version_of(version), self._given(arrays), scalars(attrs)))
 
     def publish_start(
         self,
@@ -306,7 +307,7 @@ class Region(Closing, metaclass=Made, by="stillframe.create(name) creates one"):
         What goes wrong is raised here or when it is finished; then nothing is published, and what was written is part of the
         next version.
         """
-        self._native.publish_start(version, self._given(arrays), scalars(attrs), guard)
+        self._native.publish_start(version_of(version), self._given(arrays), scalars(attrs), guard)
         return Started(self)
 
     def publish_finish(self) -> Published | None:
@@ -390,7 +391,9 @@ class Region(Closing, metaclass=Made, by="stillframe.create(name) creates one"):
         or a network card. The next publish copies them. A variable in memory of the region has to be pinned before a device
         is told of that memory, see :meth:`pin`."""
         size = item_bytes(self._get(name).dtype)
-        self._native.mark_dirty(name, start * size, None if stop is None else stop * size)
+        most = ((1 << 64) - 1) // size
+        first, end = whole("start", start, 0, most), None if stop is None else whole("stop", stop, 0, most)
+        self._native.mark_dirty(name, first * size, None if end is None else end * size)
 
     def stats(self) -> dict[str, Any]:
         """Counts since the region was created."""
@@ -431,9 +434,10 @@ class Region(Closing, metaclass=Made, by="stillframe.create(name) creates one"):
             self._native.declare(name, declared.dtype, *_rest(declared), pinned)
             self._declared[name] = declared
         elif known != declared:
+            pairs = zip(declared._fields, known, declared, strict=True)
+            others = "; ".join(f"{what} {before!r}, not {now!r}" for what, before, now in pairs if before != now)
             raise MisuseError(
-                f"variable '{name}' was declared otherwise before ({known.kind}, {known.dtype}, shape {known.shape}): "
-                "resize it, or remove it first"
+                f"variable '{name}' was declared otherwise before: {others}; declare it as before, resize it, or remove it first"
             )
         elif pinned:
             self._native.pin(name)
@@ -498,6 +502,7 @@ def create(
     large_pages: bool = True,
     demote: bool = True,
     copy_unit: Literal["learned", "small", "large"] | None = None,
+    memory_unit: Literal["small", "large"] | None = None,
     rank: int | None = None,
     ranks: int | None = None,
     drift: int | None = None,
@@ -526,6 +531,8 @@ def create(
         :meth:`Region.pin` excepts a variable.
     :param copy_unit: in which units tracked arrays that lie in reserved large pages are copied; what is learned to be better
         if None, or what ``$STILLFRAME_COPY_UNIT`` says.
+    :param memory_unit: in which units memory for versions is taken and given back: ``"small"``, pages of 4 KiB, or ``"large"``,
+        windows of 2 MiB; pages if None, or what ``$STILLFRAME_MEMORY_UNIT`` says.
     :param rank: this rank's number, below ``ranks``; the region is ``name/rank``.
     :param ranks: how many ranks the group has.
     :param drift: how many versions stay for slower ranks, from 2 to 32; 16 if None.
@@ -539,21 +546,16 @@ def create(
     """
     native = _native.Region(
         name,
-        keep=keep,
-        bound=bound,
+        **numbers(keep=keep, bound=bound, threads=threads, drift=drift, rollback=rollback),
+        **numbers(32, mode=mode, rank=rank, ranks=ranks),
         rule=rule,
         timeout=timeout,
-        threads=threads,
         tracker=tracker,
         dir=dir,
-        mode=mode,
         large_pages=large_pages,
         demote=demote,
         copy_unit=copy_unit,
-        rank=rank,
-        ranks=ranks,
-        drift=drift,
-        rollback=rollback,
+        memory_unit=memory_unit,
         fresh=fresh,
         trust=trust,
         arena=None if arena is None else arena._native,

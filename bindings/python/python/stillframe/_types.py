@@ -8,6 +8,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from ._errors import MisuseError
+from ._numbers import whole
 
 if TYPE_CHECKING:
     import numpy as np
@@ -148,13 +149,8 @@ def _scalar(value: Any) -> Any:
 
 def shape_of(shape: Any) -> tuple[int, ...]:
     """A shape from a tuple, a list or a single number."""
-    try:
-        extents = tuple(int(extent) for extent in shape) if hasattr(shape, "__iter__") else (int(shape),)
-    except TypeError:
-        raise MisuseError(f"shape {shape!r} is neither a number nor a tuple of numbers") from None
-    if any(extent < 0 for extent in extents):
-        raise MisuseError(f"shape {extents} has a negative extent")
-    return extents
+    extents = tuple(shape) if hasattr(shape, "__iter__") else (shape,)
+    return tuple(whole(f"extent of shape {shape!r}", extent, 0, (1 << 64) - 1) for extent in extents)
 
 
 class Part(NamedTuple):

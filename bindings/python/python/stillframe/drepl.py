@@ -4,8 +4,9 @@ A text in the layout language says which objects there are, and which views of t
 (:func:`parse`). Between any two fragments that share elements, :func:`convert` moves the bytes; :func:`plan` says which
 of several sources gives which part, and what nobody has. The language is specified in ``docs/drepl-language.md``.
 
-A buffer is a numpy array, or anything else with the buffer protocol, in one block: its bytes are taken as they lie,
-whatever its dtype and shape. Buffers may be longer than their fragments.
+A buffer is a numpy array, or anything else with the buffer protocol, in one block: its bytes are taken as they lie.
+Buffers may be longer than their fragments. An array that has the shape of a fragment's only variable is taken for that
+variable, as numpy does: with any strides, and of its dtype.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from . import _native
+from ._describe import describe, type_of
 from ._errors import Diagnostic, DreplError
 from ._made import Made
 from ._numbers import numbers_of, whole
@@ -41,14 +43,19 @@ __all__ = [
     "Plan",
     "Replica",
     "Schema",
+    "Participant",
     "Share",
     "Source",
+    "Update",
+    "Updates",
     "Variable",
     "View",
     "convert",
+    "describe",
     "load",
     "parse",
     "plan",
+    "type_of",
 ]
 
 #: Bytes of a cache line: arrays that begin with one are moved faster.
@@ -73,7 +80,7 @@ class View(NamedTuple):
     fragment: Fragment
     #: The view that others are read from which are stored nowhere.
     default: bool
-    #: It receives what others write, and emits nothing.
+    #: Its owner does not write to it: it receives what others write.
     readonly: bool
     #: Elements beyond the rim of an object are holes.
     clipped: bool
@@ -144,6 +151,50 @@ class Fragment(
             found[name] = Variable(name, offset, shape, strides, element)
         return found
 
+    def to_bytes(self) -> bytes:
+        """The fragment to store or send."""
+        return self._native.encode()
+
+    @staticmethod
+    def from_bytes(data: bytes) -> Fragment:
+        """The fragment that :meth:`to_bytes` was called on."""
+        return Fragment._of(_native.DreplFragment.decode(data))
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Fragment.from_bytes, (self.to_bytes(),)
+
+    @cached_property
+    def _array(self) -> tuple[tuple[int, ...], tuple[int, ...], np.dtype[Any]] | None:
+        """Shape, strides and dtype of the only variable, if it has a dtype and is all that the buffer holds."""
+        variables = list(self.variables.values())
+        if numpy is None or len(variables) != 1 or variables[0].offset != 0:
+            return None
+        try:
+            return variables[0].shape, variables[0].strides, variables[0].dtype
+        except DreplError:
+            return None
+
+    def _taken(self, who: str, buffer: Any) -> tuple[_native.DreplFragment, Any] | None:
+        """What lies where in the memory of an array with strides of its own, and that memory.
+
+        None for whatever lies as the fragment says, or is taken as the bytes that it is."""
+        expected = self._array
+        if expected is None or not isinstance(buffer, numpy.ndarray) or _is_as(buffer, expected):
+            return None
+        shape, strides, dtype = expected
+        if buffer.shape != shape:
+            return None
+        # numpy does not know what numbers other packages have beside its own.
+        is_foreign = buffer.dtype.kind == "V" and buffer.dtype.names is None and buffer.dtype.itemsize == dtype.itemsize
+        if not _are_alike(buffer.dtype, dtype) and not is_foreign:
+            raise DreplError(
+                f"{who} is an array of {buffer.dtype}, and '{next(iter(self.variables))}' is of {dtype}: convert it "
+                "with astype, or give its bytes as they lie, array.view('u1')"
+            )
+        if all(extent == 1 or one == other for extent, one, other in zip(shape, buffer.strides, strides, strict=True)):
+            return None
+        return self._native.with_strides(list(buffer.strides)), _memory(buffer)
+
     @property
     def dtype(self) -> np.dtype[Any]:
         """A structured dtype of the whole buffer, with a field for each variable. See :meth:`arrays` for layouts that
@@ -172,15 +223,37 @@ class Fragment(
                 found[path] = numpy.ndarray(shape, dtype, memory, place, strides)
         return Arrays(buffer, found)
 
-    def allocate(self) -> Arrays:
-        """The variables as arrays over a new buffer of zeros, which begins where a cache line does."""
+    def allocate(self, *, fields: bool = False) -> Arrays:
+        """The variables as arrays over a new buffer of zeros, which begins where a cache line does. Holes have what the
+        text says by ``fill``.
+
+        :param fields: whether fields of records are arrays of their own, as :meth:`fields` has them. Column-major
+            arrays within records have no dtype, and need that.
+        """
         _need_numpy()
         room = numpy.zeros(self.size_bytes + _LINE_BYTES, "u1")
         begin = -room.__array_interface__["data"][0] % _LINE_BYTES
-        return self.arrays(room[begin : begin + self.size_bytes])
+        buffer = room[begin : begin + self.size_bytes]
+        if self._native.fills:
+            self._native.clear(buffer)
+        return self.fields(buffer) if fields else self.arrays(buffer)
+
+    def clear(self, buffer: Any) -> None:
+        """Makes a buffer begin as that of :meth:`allocate` does: with zeros, and in holes with what the text says by
+        ``fill``. Moves write elements alone, so that holes keep it. An array may lie as those that are moved to may."""
+        if self._taken("the buffer", buffer) is None:
+            self._long_enough(buffer)
+            self._native.clear(buffer)
+        else:
+            # It has strides of its own, and is the only variable.
+            (begun,) = self.allocate().values()
+            buffer[...] = begun
 
     def _block(self, buffer: Any) -> Any:
         _need_numpy()
+        return self._long_enough(buffer)
+
+    def _long_enough(self, buffer: Any) -> Any:
         found = block("the buffer", buffer)
         nbytes = found.nbytes
         if nbytes < self.size_bytes:
@@ -229,6 +302,18 @@ class Schema(metaclass=Made, by="drepl.parse(text) or drepl.load(path) reads one
             offsets = {view: offset for view, offset in views if view is not None}
             found[name] = Replica(name, file, Fragment._of(native), complete, readonly, offsets)
         return found
+
+    def to_bytes(self) -> bytes:
+        """The schema to store or send, with the numbers that its names have."""
+        return self._native.encode()
+
+    @staticmethod
+    def from_bytes(data: bytes) -> Schema:
+        """The schema that :meth:`to_bytes` was called on."""
+        return Schema._of(_native.DreplSchema.decode(data))
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Schema.from_bytes, (self.to_bytes(),)
 
     def __getitem__(self, name: str) -> Fragment:
         view = self.views.get(name)
@@ -344,12 +429,57 @@ class Share(metaclass=Made, by="plan.split() makes one for each source"):
         return f"<drepl.Share of source {self.source}, version {self.version}: {self.moved_bytes} bytes>"
 
 
+@dataclass(frozen=True, slots=True)
+class _MadeOf:
+    """What a plan was made of: it is made once more for arrays that lie otherwise than their fragments say."""
+
+    fragment: Fragment
+    sources: Mapping[int, Source]
+    versions: tuple[int, int]
+
+    def is_as_planned(self, buffers: Any, buffer: Any) -> bool:
+        """Whether each buffer that is an array of a variable lies as its fragment says: nearly all do."""
+        for at, one in buffers.items() if isinstance(buffers, Mapping) else enumerate(buffers):
+            source = self.sources.get(at)
+            if source is not None and (array := source.fragment._array) is not None and not _is_as(one, array):
+                return False
+        return (array := self.fragment._array) is None or _is_as(buffer, array)
+
+    def taken(
+        self, native: _native.DreplPlan, buffers: Sequence[Any] | Mapping[int, Any], buffer: Any
+    ) -> tuple[_native.DreplPlan, Sequence[Any] | Mapping[int, Any], Any]:
+        """The plan and its buffers, with each array as a block of memory."""
+        if self.is_as_planned(buffers, buffer):
+            return native, buffers, buffer
+        wanted = self.fragment._taken("the destination", buffer)
+        given = dict(buffers if isinstance(buffers, Mapping) else enumerate(buffers))
+        found = {
+            position: taken
+            for position, one in given.items()
+            if position in self.sources
+            and (taken := self.sources[position].fragment._taken(f"source {position}", one)) is not None
+        }
+        if wanted is None and not found:
+            return native, buffers, buffer
+        fragment, buffer = wanted or (self.fragment._native, buffer)
+        rows = []
+        # Positions name sources, also those of an index that has gaps.
+        for position in range(max(self.sources, default=-1) + 1):
+            source = self.sources.get(position, Source(self.fragment, readable=False))
+            own, version, cost, readable = source._row()
+            rows.append((found[position][0] if position in found else own, version, cost, readable))
+        blocks = given | {position: block for position, (_, block) in found.items()}
+        return fragment.plan(rows, self.versions), blocks, buffer
+
+
 class Plan(metaclass=Made, by="drepl.plan(fragment, [drepl.Source(fragment), ...]) plans"):
     """Which source gives which part of a wanted fragment, and what nobody has. It names no memory, so that it can be
     stored and sent. Printed, it says a line for each piece."""
 
-    def __init__(self, native: _native.DreplPlan) -> None:
+    def __init__(self, native: _native.DreplPlan, made_of: _MadeOf | None = None) -> None:
         self._native = native
+        #: What it was planned from, where that is known here.
+        self._made_of = made_of
 
     @staticmethod
     def from_bytes(data: bytes) -> Plan:
@@ -385,7 +515,10 @@ class Plan(metaclass=Made, by="drepl.plan(fragment, [drepl.Source(fragment), ...
         :param buffers: the buffers of the sources by their positions; those that give nothing are not looked at.
         :param threads: most threads; one for each processor if None. Small moves take one.
         """
-        self._native.execute(buffers, buffer, threads)
+        native = self._native
+        if self._made_of is not None:
+            native, buffers, buffer = self._made_of.taken(native, buffers, buffer)
+        native.execute(buffers, buffer, threads)
 
     def split(self) -> list[Share]:
         """What each source has to do, to be sent to where it is."""
@@ -422,29 +555,101 @@ class Index:
     """Sources that many plans are made against: each looks only at those that it takes something from."""
 
     def __init__(self, sources: Iterable[Source] = ()) -> None:
-        self._native = _native.DreplIndex(_rows(sources))
+        given = sources if isinstance(sources, (Source, Fragment)) else list(sources)
+        self._native = _native.DreplIndex(_rows(given))
+        self._sources = dict(enumerate(cast("list[Source]", given)))
 
     def insert(self, source: Source) -> int:
         """Adds a source, and says at which position: the number that plans call it by."""
-        return self._native.insert(_rows([source])[0])
+        position = self._native.insert(_rows([source])[0])
+        self._sources[position] = source
+        return position
 
     def remove(self, position: int) -> None:
         """Takes a source away. Its position is given to another later."""
-        if not self._native.remove(_count("position", position)):
+        position = _count("position", position)
+        if not self._native.remove(position):
             raise DreplError(f"there is no source {position}")
+        del self._sources[position]
 
     def update(self, position: int, version: int, cost: int = 0, readable: bool = True) -> None:
         """Gives a source another version, cost and readability."""
+        position = _count("position", position)
         row = _count("version", version), _count("cost", cost), readable
-        if not self._native.update(_count("position", position), *row):
+        if not self._native.update(position, *row):
             raise DreplError(f"there is no source {position}")
+        self._sources[position] = Source(self._sources[position].fragment, *row)
 
     def plan(self, fragment: Fragment, versions: tuple[int, int] | None = None) -> Plan:
         """What :func:`plan` makes with these sources."""
-        return Plan._of(self._native.plan(_native_of(fragment), _versions(versions)))
+        wanted = _versions(versions)
+        native = self._native.plan(_native_of(fragment), wanted)
+        taken = {source: self._sources[source] for source, *_ in native.pieces()}
+        return Plan._of(native, _MadeOf(fragment, taken, wanted))
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _index_of, (self._sources,)
 
     def __len__(self) -> int:
         return len(self._native)
+
+
+def _index_of(sources: dict[int, Source]) -> Index:
+    """An index that has these sources at these positions."""
+    index = Index()
+    gaps = []
+    for position in range(max(sources, default=-1) + 1):
+        if position not in sources:
+            gaps.append(position)
+        index.insert(sources.get(position) or next(iter(sources.values())))
+    for position in gaps:
+        index.remove(position)
+    return index
+
+
+@dataclass(frozen=True, slots=True)
+class Participant:
+    """A fragment among those that are kept equal."""
+
+    fragment: Fragment
+    #: Whether its bytes are stored: what is not is made when it is read, and needs no update.
+    materialised: bool = True
+    #: Whether it only receives: nothing may be written to it.
+    readonly: bool = False
+
+
+class Update(NamedTuple):
+    """What refreshes one participant after a write."""
+
+    #: Its position.
+    destination: int
+    #: From the participant that was written to, the only source: ``plan.execute({writer: buffer}, other_buffer)``.
+    plan: Plan
+
+
+class Updates:
+    """Fragments that are kept equal where they hold the same elements; their positions in the list name them."""
+
+    def __init__(self, participants: Iterable[Participant]) -> None:
+        self._participants = list(participants)
+        rows = [(_native_of(one.fragment), bool(one.materialised), bool(one.readonly)) for one in self._participants]
+        self._native = _native.DreplUpdates(rows)
+
+    def write(self, writer: int, written: slice | None = None) -> list[Update]:
+        """What a write to a participant asks for: an update for each other one that is materialised and holds some of it.
+
+        :param written: the bytes of its buffer that were written; all if None.
+        """
+        writer = _count("writer", writer)
+        found = self._native.write(writer, None if written is None else self._bytes(writer, written))
+        return [Update(destination, Plan._of(native)) for destination, native in found]
+
+    def _bytes(self, writer: int, written: slice) -> tuple[int, int]:
+        size = self._participants[writer].fragment.size_bytes if writer < len(self._participants) else 0
+        begin, end, step = written.indices(size)
+        if step != 1:
+            raise DreplError(f"written: {written!r} is no range of bytes: give slice(begin, end)")
+        return begin, end
 
 
 def parse(text: str, /, **bindings: int) -> Schema:
@@ -466,7 +671,10 @@ def plan(fragment: Fragment, sources: Iterable[Source], versions: tuple[int, int
 
     :param versions: the oldest and the newest version that will do; all if None.
     """
-    return Plan._of(_native_of(fragment).plan(_rows(sources), _versions(versions)))
+    given = sources if isinstance(sources, (Source, Fragment)) else list(sources)
+    wanted = _versions(versions)
+    native = _native_of(fragment).plan(_rows(given), wanted)
+    return Plan._of(native, _MadeOf(fragment, dict(enumerate(cast("list[Source]", given))), wanted))
 
 
 def convert(
@@ -483,9 +691,14 @@ def convert(
     :param threads: most threads; one for each processor if None. Small moves take one.
     :param partial: whether elements that the source does not have are left as they are in the buffer, not refused.
     """
-    made = plan(fragment, [Source(source)])
-    if made.missing and not partial:
-        lost = "; ".join(map(str, made.missing))
+    own, wanted = _native_of(source), _native_of(fragment)
+    if (taken := source._taken("source 0", source_buffer)) is not None:
+        own, source_buffer = taken
+    if (taken := fragment._taken("the destination", buffer)) is not None:
+        wanted, buffer = taken
+    made = wanted.plan([(own, 0, 0, True)], _versions(None))
+    if not partial and (missing := made.missing()):
+        lost = "; ".join(text for *_, text in missing)
         raise DreplError(f"the source does not have {lost}: give partial=True to leave them as they are")
     made.execute([source_buffer], buffer, threads)
 
@@ -536,6 +749,49 @@ def _versions(versions: tuple[int, int] | None) -> tuple[int, int]:
 def _need_numpy() -> None:
     if numpy is None:
         raise DreplError("arrays and dtypes need numpy (pip install numpy); parse, plan and convert do not")
+
+
+def _is_as(array: Any, expected: tuple[tuple[int, ...], tuple[int, ...], Any]) -> bool:
+    """Whether it is an array of this shape, these strides and this dtype."""
+    return (
+        isinstance(array, numpy.ndarray)
+        and array.shape == expected[0]
+        and array.strides == expected[1]
+        and _are_alike(array.dtype, expected[2])
+    )
+
+
+def _are_alike(one: np.dtype[Any], other: np.dtype[Any]) -> bool:
+    """Whether two dtypes have the same at the same bytes: numpy tells those apart whose fields have other places in the list of
+    names, and arrays in arrays from one of more axes."""
+    if one == other:
+        return True
+    if one.subdtype is not None or other.subdtype is not None:
+        (one, shape), (other, others) = _flat(one), _flat(other)
+        return shape == others and _are_alike(one, other)
+    ours, theirs = one.fields, other.fields
+    if ours is None or theirs is None or one.itemsize != other.itemsize or ours.keys() != theirs.keys():
+        return False
+    return all(ours[name][1] == theirs[name][1] and _are_alike(ours[name][0], theirs[name][0]) for name in ours)
+
+
+def _flat(dtype: np.dtype[Any]) -> tuple[np.dtype[Any], tuple[int, ...]]:
+    """The element of arrays in arrays, and all their axes."""
+    shape: tuple[int, ...] = ()
+    while dtype.subdtype is not None:
+        dtype, axes = dtype.subdtype
+        shape += axes
+    return dtype, shape
+
+
+def _memory(array: NDArray[Any]) -> NDArray[Any]:
+    """All bytes from the first of an array to its last."""
+    turned = array[tuple(slice(None, None, -1 if stride < 0 else 1) for stride in array.strides)]
+    reach = sum(abs(stride) * (extent - 1) for stride, extent in zip(array.strides, array.shape, strict=True))
+    length = array.itemsize + reach
+    first = turned[(slice(0, 1),) * array.ndim].reshape(1).view("u1")
+    whole: NDArray[Any] = numpy.lib.stride_tricks.as_strided(first, (length,), (1,), writeable=array.flags.writeable)
+    return whole
 
 
 _NAMES = re.compile(":[^:]*:")
@@ -594,7 +850,7 @@ def _dtype(laid_out: LaidOut, path: str) -> np.dtype[Any]:
         if extent > 1 and stride != step:
             raise DreplError(
                 f"'{path}' is a column-major array, which no dtype describes as a part of something: "
-                "use fragment.fields(buffer), or make the view row-major"
+                "use fragment.fields(buffer) or allocate(fields=True), or make the view row-major"
             )
         step *= extent
     return cast("np.dtype[Any]", numpy.dtype((base, shape)) if shape else base)

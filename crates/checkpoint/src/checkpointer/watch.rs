@@ -27,7 +27,7 @@ pub(super) struct Watch {
     held_bytes: u64,
     /// What tells one run from the next: when the producer, or each rank's, began.
     run: Option<Vec<Option<u64>>>,
-    /// Where the version that was looked at last stands.
+    /// Behind the version that was looked at last, or before the first that was there.
     position: Option<Position>,
     /// The version that was handed over last, and when it was published.
     taken: Option<(u64, u64)>,
@@ -166,8 +166,14 @@ impl Watch {
             });
             self.run = Some(run);
             if !is_same {
-                self.schedule.begin();
-                (self.position, self.taken, self.rank_gone) = (None, None, false);
+                // It may go before it is looked at.
+                let first = self.first(&target);
+                // The run before may have ended with it.
+                let is_new = first.as_ref().is_some_and(|first| self.schedule.seen() != Some(first.version()));
+                let place = if is_new { Position::before } else { Position::behind };
+                self.position = first.as_ref().map(place);
+                self.schedule.begin(first.map(|first| first.version()));
+                (self.taken, self.rank_gone) = (None, false);
                 self.shared.tell(match is_first {
                     true => Event::Attached { ranks: target.size(), newest },
                     false => Event::NewRun { newest },
@@ -175,6 +181,14 @@ impl Watch {
             }
         }
         Ok(Some(target))
+    }
+
+    /// The version that is to be looked at first, if there is any yet.
+    fn first(&self, target: &AnyObserver) -> Option<AnySnapshot> {
+        match self.options().all {
+            true => target.next_after(None, Some(Duration::ZERO)).ok(),
+            false => target.newest().ok(),
+        }
     }
 
     /// Whether there is only what an earlier producer left, before the first look.
@@ -305,7 +319,7 @@ impl Watch {
             return Ok(self.hand_over(held));
         }
         self.schedule.see(held.version());
-        self.position = Some(Position::of(&held));
+        self.position = Some(Position::behind(&held));
         Ok(Look::On)
     }
 
@@ -329,7 +343,7 @@ impl Watch {
     /// Counts the versions between the last one looked at and this one, as far as they were to be saved.
     fn miss(&mut self, held: &AnySnapshot) {
         let Some(position) = &self.position else { return };
-        let between = Position::of(held).since(position);
+        let between = Position::before(held).since(position);
         let count = match (&self.options().when, self.schedule.every) {
             (Some(_), _) => between,
             (None, Some(_)) => between.min(self.schedule.reached(held.version()).saturating_sub(1)),
@@ -348,7 +362,7 @@ impl Watch {
     fn hand_over(&mut self, held: AnySnapshot) -> Look {
         let (version, now) = (held.version(), Instant::now());
         self.taken = Some((version, held.published_ns()));
-        self.position = Some(Position::of(&held));
+        self.position = Some(Position::behind(&held));
         self.schedule.take(version, now);
         let mut record = self.shared.record();
         record.unsaved.stop_waiting();
@@ -461,3 +475,35 @@ pub(super) fn find(options: &CheckpointerOptions, name: &str) -> Result<Option<A
 
 /// The number of the error that nothing was published.
 const NO_VERSION: i32 = 103;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::checkpointer::Checkpointer;
+    use crate::checkpointer::tests::shared;
+    use stillframe::Region;
+
+    #[test]
+    fn versions_that_come_and_go_between_attaching_and_the_first_look_are_told() {
+        for (options, missed) in [
+            (Checkpointer::options(), 3),
+            (Checkpointer::options().all(true), 3),
+            (Checkpointer::options().every(5), 1),
+            (Checkpointer::options().when("true").unwrap(), 3),
+        ] {
+            let dir = tempfile::Builder::new().prefix("checkpointer-").tempdir_in("/dev/shm").unwrap();
+            let (regions, to) = (dir.path().join("regions"), dir.path().join("store"));
+            let mut region = Region::options().dir(&regions).create("r").unwrap();
+            region.array::<f64>("u", &[4]).unwrap();
+            region.publish(10).commit().unwrap();
+            let shared = Arc::new(shared(options.dir(&regions), &to));
+            let mut watch = Watch::new(shared.clone(), find(&shared.options, "r").unwrap());
+            let target = watch.attach().unwrap().unwrap();
+            for version in [11, 12, 15] {
+                region.publish(version).commit().unwrap();
+            }
+            watch.look(&target).unwrap();
+            assert_eq!(shared.record().status.missed, missed);
+        }
+    }
+}

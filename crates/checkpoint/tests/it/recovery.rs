@@ -741,9 +741,9 @@ fn what_a_run_left_beside_a_group_goes_when_the_dead_are_collected_and_not_befor
     drop(rank);
     assert_eq!(collected().map(|(name, _)| name).collect::<Vec<_>>(), ["g/0"], "somebody holds what was before");
     drop(held);
-    assert_eq!(collectable(&place.shm()).unwrap()[0].name, ".g.recovery");
+    assert_eq!(collectable(&place.shm()).unwrap()[0].name, "g");
     let (name, bytes) = collected().next().unwrap();
-    assert!(name == ".g.recovery" && bytes > 4096, "{name}: {bytes} bytes, those of the group before with it");
+    assert!(name == "g" && bytes > 4096, "{name}: {bytes} bytes, those of the group before with it");
     assert_eq!(place.names(), [""; 0]);
 }
 

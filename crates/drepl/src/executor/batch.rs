@@ -1,17 +1,30 @@
 //! Dividing moves among threads by the bytes they write.
 
 use std::ops::Range;
+use std::sync::LazyLock;
 
 use crate::clip::clip;
-use crate::transfer::{LINE_BYTES, Move, Schedule, Side, add_up};
+use crate::transfer::{Conversion, LINE_BYTES, Move, Schedule, Side, add_up};
 
 /// Moves of one thread: position of the transfer, and parts of its moves.
 pub(super) type Batch = Vec<(usize, Schedule)>;
 
+/// What a thread gets of one transfer.
+#[derive(Default, Clone)]
+struct Parts {
+    whole: Vec<Move>,
+    /// What is cut off at the ends, which would stand between moves that are executed together.
+    rest: Vec<Move>,
+    conversions: Vec<Conversion>,
+}
+
 /// Bytes for which a thread is worth its start.
 const BATCH_BYTES: u64 = 512 << 10;
 
-/// Divides moves among at most `threads` threads. None where there is too little to divide.
+/// How many threads run at a time. To find that out takes longer than many a move, so it is asked once.
+static PROCESSORS: LazyLock<usize> = LazyLock::new(|| std::thread::available_parallelism().map_or(1, usize::from));
+
+/// Divides moves among at most `threads` threads, for 0 as many as there are processors. None where there is too little to divide.
 ///
 /// The destination falls into clusters: what moves interleave in, and what lies between. Large ones are cut into one
 /// stripe per thread, at lines; so each thread gets its part of every array, and records that fall into several arrays
@@ -22,33 +35,46 @@ pub(super) fn batches<'a>(
     misalignment: u64,
 ) -> Option<Vec<Batch>> {
     let total_bytes = add_up(work.clone().map(Schedule::moved_bytes));
-    let threads = (threads as u64).min(total_bytes / BATCH_BYTES);
+    let most = total_bytes / BATCH_BYTES;
+    if most < 2 {
+        return None;
+    }
+    let threads = if threads == 0 { *PROCESSORS } else { threads };
+    let threads = most.min(threads as u64);
     if threads < 2 {
         return None;
     }
-    let clusters = clusters(work.clone().flat_map(Schedule::moves), threads, misalignment);
+    let clusters =
+        clusters(work.clone().flat_map(|schedule| schedule.extents(Side::Destination)), threads, misalignment);
     let mut batches: Vec<Batch> = vec![Vec::new(); threads as usize];
     for (position, schedule) in work.enumerate() {
-        let mut parts: Vec<(Vec<Move>, Vec<Move>)> = vec![Default::default(); threads as usize];
-        for each in schedule.moves() {
-            let cluster = &clusters[clusters.partition_point(|cluster| cluster.window.end <= each.to)];
+        let mut parts: Vec<Parts> = vec![Parts::default(); threads as usize];
+        let owners = |to: u64| {
+            let cluster = &clusters[clusters.partition_point(|cluster| cluster.window.end <= to)];
             let owners = match cluster.owner {
                 Some(owner) => owner..owner + 1,
                 None => 0..threads,
             };
-            for owner in owners {
-                let (whole, rest) = &mut parts[owner as usize];
-                // What is cut off at the ends would stand between moves that are executed together.
-                clip(each, Side::Destination, cluster.stripe(owner, threads, misalignment), &mut |part| {
+            owners.map(move |owner| (owner as usize, cluster.stripe(owner, threads, misalignment)))
+        };
+        for each in schedule.moves() {
+            for (owner, stripe) in owners(each.to) {
+                let Parts { whole, rest, .. } = &mut parts[owner];
+                clip(each, Side::Destination, stripe, &mut |part| {
                     let list = if part.axes.len() == each.axes.len() { &mut *whole } else { &mut *rest };
                     list.push(part);
                 });
             }
         }
-        for (batch, (mut whole, rest)) in batches.iter_mut().zip(parts) {
+        for each in schedule.conversions() {
+            for (owner, stripe) in owners(each.to) {
+                clip(each, Side::Destination, stripe, &mut |part| parts[owner].conversions.push(part));
+            }
+        }
+        for (batch, Parts { mut whole, rest, conversions }) in batches.iter_mut().zip(parts) {
             whole.extend(rest);
-            if !whole.is_empty() {
-                batch.push((position, Schedule::new(whole)));
+            if !whole.is_empty() || !conversions.is_empty() {
+                batch.push((position, Schedule::new(whole, conversions)));
             }
         }
     }
@@ -77,8 +103,8 @@ impl Cluster {
     }
 }
 
-fn clusters<'a>(moves: impl Iterator<Item = &'a Move>, threads: u64, misalignment: u64) -> Vec<Cluster> {
-    let mut extents: Vec<(u64, u64)> = moves.map(|each| each.extent(Side::Destination)).collect();
+fn clusters(extents: impl Iterator<Item = (u64, u64)>, threads: u64, misalignment: u64) -> Vec<Cluster> {
+    let mut extents: Vec<(u64, u64)> = extents.collect();
     extents.sort_unstable();
     let mut clusters: Vec<Cluster> = Vec::new();
     for (begin, end) in extents {

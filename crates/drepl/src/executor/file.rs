@@ -12,7 +12,7 @@ use super::{
     memory::{Readable, Writable, run_divided},
 };
 use crate::clip::parts;
-use crate::transfer::{Move, Side, Transfer, span};
+use crate::transfer::{Axes, Axis, Schedule, Side, Transfer, span};
 
 /// Bytes that are rather read than skipped: about what a call costs.
 const GAP_BYTES: u64 = 16 << 10;
@@ -27,7 +27,7 @@ pub(super) fn into_memory(
     for (transfer, source) in transfers {
         match source {
             Source::Memory(bytes) => executor.run(transfer, bytes, destination)?,
-            Source::File(range) => staging.read(transfer.moves(), range, executor.threads(), destination)?,
+            Source::File(range) => staging.read(transfer.schedule(), range, executor.threads(), destination)?,
         }
     }
     Ok(())
@@ -44,18 +44,19 @@ pub(super) fn into_file(
     let mut staging = Staging::new(half_bytes);
     let mut block = zeroed(half_bytes)?;
     let mut written = Coverage::new(half_bytes)?;
-    let all = || transfers.iter().flat_map(|(transfer, _)| transfer.moves());
+    let all = || transfers.iter().flat_map(|(transfer, _)| transfer.schedule().extents(Side::Destination));
     let mut begin = 0;
-    while let Some(window) = next_window(all(), Side::Destination, begin, half_bytes as u64) {
+    while let Some(window) = next_window(all(), begin, half_bytes as u64) {
         for (transfer, source) in transfers {
-            let parts = parts(transfer.moves(), Side::Destination, &window);
-            parts.moves().iter().for_each(|part| written.add(part));
+            let parts = parts(transfer.schedule(), Side::Destination, &window);
+            parts.moves().iter().for_each(|part| written.add(part.to, part.run_bytes, &part.axes));
+            parts.conversions().iter().for_each(|part| written.add(part.to, part.written_bytes(), &part.axes));
             match source {
                 Source::Memory(bytes) => {
                     let work = [(&parts, Readable::new(bytes))];
                     run_divided(executor.threads(), &work, Writable::new(&mut block))?;
                 }
-                Source::File(range) => staging.read(parts.moves(), range, executor.threads(), &mut block)?,
+                Source::File(range) => staging.read(&parts, range, executor.threads(), &mut block)?,
             }
         }
         written.take(|range| {
@@ -73,16 +74,16 @@ pub(super) fn check_apart(
     transfers: &[(&Transfer, Source<'_>)],
     destination: &FileRange<'_>,
 ) -> Result<(), ExecuteError> {
-    let touched = |moves: &mut dyn Iterator<Item = &Move>, side: Side, range: &FileRange<'_>| {
-        let bytes = next_window(moves, side, 0, u64::MAX).unwrap_or(0..0);
+    let touched = |extents: &mut dyn Iterator<Item = (u64, u64)>, range: &FileRange<'_>| {
+        let bytes = next_window(extents, 0, u64::MAX).unwrap_or(0..0);
         range.offset + bytes.start..range.offset + bytes.end
     };
-    let all = &mut transfers.iter().flat_map(|(transfer, _)| transfer.moves());
-    let written = touched(all, Side::Destination, destination);
+    let all = &mut transfers.iter().flat_map(|(transfer, _)| transfer.schedule().extents(Side::Destination));
+    let written = touched(all, destination);
     let file = destination.identity()?;
     for (transfer, source) in transfers {
         let Source::File(source) = source else { continue };
-        let read = touched(&mut transfer.moves().iter(), Side::Source, source);
+        let read = touched(&mut transfer.schedule().extents(Side::Source), source);
         let (begin, end) = (read.start.max(written.start), read.end.min(written.end));
         if begin < end && source.identity()? == file {
             return Err(ExecuteError::SameFile { path: destination.path.to_path_buf(), begin, end });
@@ -91,17 +92,22 @@ pub(super) fn check_apart(
     Ok(())
 }
 
-/// The window of at most `bytes` bytes of `side` from where moves continue at or after `begin`.
-fn next_window<'a>(moves: impl Iterator<Item = &'a Move>, side: Side, begin: u64, bytes: u64) -> Option<Range<u64>> {
-    let extents = moves.map(|each| each.extent(side)).filter(|(_, end)| *end > begin);
+/// The window of at most `bytes` bytes from where something lies at or after `begin`.
+fn next_window(extents: impl Iterator<Item = (u64, u64)>, begin: u64, bytes: u64) -> Option<Range<u64>> {
+    let extents = extents.filter(|(_, end)| *end > begin);
     let (first, last) = extents.fold((u64::MAX, 0), |(first, last), extent| (first.min(extent.0), last.max(extent.1)));
     let first = first.max(begin);
     (first < last).then(|| first..last.min(first.saturating_add(bytes)))
 }
 
+/// So many bytes a number may have behind the window of the source in which it begins, and more.
+const NUMBER_BYTES: usize = 8;
+
 /// Memory for windows of sources.
 struct Staging {
+    /// Those of a window.
     bytes: usize,
+    /// With what numbers need that begin in a window.
     block: Vec<u8>,
 }
 
@@ -110,23 +116,28 @@ impl Staging {
         Staging { bytes, block: Vec::new() }
     }
 
-    /// Executes moves from a file.
+    /// Executes moves and conversions from a file.
     fn read(
         &mut self,
-        moves: &[Move],
+        all: &Schedule,
         source: &FileRange<'_>,
         threads: usize,
         destination: &mut [u8],
     ) -> Result<(), ExecuteError> {
         if self.block.is_empty() {
-            self.block = zeroed(self.bytes)?;
+            self.block = zeroed(self.bytes + NUMBER_BYTES)?;
         }
         let mut begin = 0;
         let mut needed = Vec::new();
-        while let Some(window) = next_window(moves.iter(), Side::Source, begin, self.bytes as u64) {
-            let parts = parts(moves, Side::Source, &window);
+        while let Some(window) = next_window(all.extents(Side::Source), begin, self.bytes as u64) {
+            let parts = parts(all, Side::Source, &window);
             needed.clear();
-            parts.moves().iter().for_each(|part| collect_spans(part, &mut needed));
+            for part in parts.moves() {
+                collect_spans(part.from, part.run_bytes, &part.axes, &mut needed);
+            }
+            for part in parts.conversions() {
+                collect_spans(part.from, part.source.float.size_bytes(), &part.axes, &mut needed);
+            }
             needed.sort_unstable();
             let mut spans = needed.iter().copied().peekable();
             while let Some((first, mut end)) = spans.next() {
@@ -143,24 +154,24 @@ impl Staging {
     }
 }
 
-/// The bytes of the source that a part of a move needs, as spans with what is cheaper to read than to skip.
-fn collect_spans(part: &Move, spans: &mut Vec<(u64, u64)>) {
-    let mut axes = part.axes.clone();
+/// The bytes of the source at which blocks lie along axes, as spans with what is cheaper to read than to skip.
+fn collect_spans(from: u64, block_bytes: u64, axes: &Axes, spans: &mut Vec<(u64, u64)>) {
+    let mut axes = axes.clone();
     axes.sort_by_key(|axis| std::cmp::Reverse(axis.from_bytes.unsigned_abs()));
     // Axes before this one leave gaps that are worth skipping.
     let sparse = (0..axes.len())
         .rev()
         .find(|at| {
             let (below, above) = span(&axes[at + 1..], Side::Source);
-            let inner_bytes = (above - below) as u64 + part.run_bytes;
+            let inner_bytes = (above - below) as u64 + block_bytes;
             axes[*at].from_bytes.unsigned_abs() > inner_bytes + GAP_BYTES
         })
         .map_or(0, |at| at + 1);
     let (below, above) = span(&axes[sparse..], Side::Source);
     let mut index = vec![0u64; sparse];
     loop {
-        let first = axes.iter().zip(&index).fold(part.from as i64, |at, (axis, i)| at + axis.from_bytes * *i as i64);
-        spans.push(((first + below) as u64, (first + above) as u64 + part.run_bytes));
+        let first = axes.iter().zip(&index).fold(from as i64, |at, (axis, i)| at + axis.from_bytes * *i as i64);
+        spans.push(((first + below) as u64, (first + above) as u64 + block_bytes));
         let Some(at) = (0..sparse).rev().find(|at| index[*at] + 1 < axes[*at].count) else { return };
         index[at] += 1;
         index[at + 1..].fill(0);
@@ -181,13 +192,19 @@ impl Coverage {
         Ok(Coverage { words })
     }
 
-    /// Adds all bytes that a part writes.
-    fn add(&mut self, part: &Move) {
-        let mut index = vec![0u64; part.axes.len()];
+    /// Adds blocks of bytes along axes.
+    fn add(&mut self, to: u64, mut block_bytes: u64, mut axes: &[Axis]) {
+        // Numbers that are converted lie back to back as well as moved ones, whose runs say so.
+        while let Some((inner, outer)) = axes.split_last()
+            && inner.to_bytes as u64 == block_bytes
+        {
+            (block_bytes, axes) = (block_bytes * inner.count, outer);
+        }
+        let mut index = vec![0u64; axes.len()];
         loop {
-            let begin = part.axes.iter().zip(&index).fold(part.to, |at, (axis, i)| at + axis.to_bytes as u64 * i);
-            self.add_run(begin as usize, (begin + part.run_bytes) as usize);
-            let Some(at) = (0..index.len()).rev().find(|at| index[*at] + 1 < part.axes[*at].count) else { return };
+            let begin = axes.iter().zip(&index).fold(to, |at, (axis, i)| at + axis.to_bytes as u64 * i);
+            self.add_run(begin as usize, (begin + block_bytes) as usize);
+            let Some(at) = (0..index.len()).rev().find(|at| index[*at] + 1 < axes[*at].count) else { return };
             index[at] += 1;
             index[at + 1..].fill(0);
         }

@@ -13,6 +13,7 @@
 #![allow(unsafe_code)]
 
 mod kernels;
+mod numbers;
 mod window;
 
 use std::{
@@ -110,13 +111,13 @@ impl Executor {
     }
 }
 
-/// Executes all moves, on up to `threads` threads.
+/// Executes all moves, on up to `threads` threads; 0 is one for each processor.
 pub(super) fn run_divided(
     threads: usize,
     work: &[(&Schedule, Readable<'_>)],
     destination: Writable<'_>,
 ) -> Result<(), ExecuteError> {
-    if threads > 1
+    if threads != 1
         && let Some(batches) = batches(threads, work.iter().map(|(schedule, _)| *schedule), destination.misalignment())
     {
         let result = Mutex::new(Ok(()));
@@ -186,6 +187,12 @@ unsafe fn run<'a>(work: &[(&'a Schedule, Readable<'_>)], destination: Writable<'
         }
         // SAFETY: as above.
         unsafe { run_group(&tasks, destination.address, stream) };
+    }
+    for (schedule, source) in work {
+        for each in schedule.conversions() {
+            // SAFETY: all of them lie inside both sides.
+            unsafe { numbers::convert(each, source.address, destination.address) };
+        }
     }
     kernels::end_stream(stream);
     Ok(())

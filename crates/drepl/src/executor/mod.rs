@@ -144,7 +144,7 @@ pub enum ExecuteError {
         source: io::Error,
     },
     /// No memory for windows of files.
-    #[error("{bytes} bytes to stage a file in cannot be had: lower `Executor::staging_bytes`")]
+    #[error("{bytes} bytes to stage a file in cannot be had: allow fewer, or free some memory")]
     Staging {
         /// What was asked for.
         bytes: usize,
@@ -176,11 +176,11 @@ fn file_help(call: &str, error: &io::Error) -> &'static str {
 }
 
 impl Executor {
-    /// An executor of `threads` threads, the caller's among them; 0 is one for each processor. More than one are started
+    /// An executor of `threads` threads, the caller's among them; 0 is one for each processor that there is when
+    /// a process first moves so much that it matters. More than one are started
     /// where there is enough to move.
     pub fn new(threads: usize) -> Executor {
-        let processors = || std::thread::available_parallelism().map_or(1, usize::from);
-        Executor { threads: if threads == 0 { processors() } else { threads }, staging_bytes: 8 << 20 }
+        Executor { threads, staging_bytes: 8 << 20 }
     }
 
     /// Memory that bytes of files may take on their way, in bytes; 8 MiB unless told, and at least 64 KiB.

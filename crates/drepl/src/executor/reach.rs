@@ -15,6 +15,13 @@ impl Transfer {
                 reach(part.to, &part.axes, part.run_bytes, gap_bytes, emit);
             });
         }
+        for each in self.conversions() {
+            // Of a number that begins before the window some bytes may lie in it.
+            let begin = window.start.saturating_sub(each.source.float.size_bytes() - 1);
+            clip(each, Side::Source, begin..window.end, &mut |part| {
+                reach(part.to, &part.axes, part.written_bytes(), gap_bytes, emit);
+            });
+        }
     }
 }
 

@@ -21,7 +21,7 @@ pub struct Affine {
 
 /// The integers at which an expression has a value: those of one residue, or none.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Defined {
+pub enum Defined {
     Every { modulus: i128, residue: i128 },
     Nowhere,
 }
@@ -71,8 +71,26 @@ impl Affine {
         if a.abs() >= BOUND || b.abs() >= BOUND || c >= BOUND { Err(Overflow) } else { Ok(Self { a, b, c, ..self }) }
     }
 
+    /// The value at a variable; `None` where a division leaves a remainder.
+    pub fn value(&self, x: i128) -> Result<Option<i128>, Overflow> {
+        match self.defined {
+            Defined::Every { modulus, residue } if (x - residue) % modulus == 0 => self.at(x).map(Some),
+            _ => Ok(None),
+        }
+    }
+
+    /// The variables at which it has a value.
+    pub fn defined(&self) -> Defined {
+        self.defined
+    }
+
+    /// Whether its value grows with the variable.
+    pub fn rises(&self) -> bool {
+        self.a > 0
+    }
+
     /// The variables at which the value lies from `low` to `high`: as many again as there are numbers between.
-    fn between(&self, low: i128, high: i128) -> (i128, i128) {
+    pub fn between(&self, low: i128, high: i128) -> (i128, i128) {
         let (low, high) = (low * self.c - self.b, high * self.c - self.b);
         let (low, high) = if self.a > 0 { (low, high) } else { (high, low) };
         (ceiling(low, self.a), floor(high, self.a))
@@ -103,7 +121,7 @@ impl Defined {
     }
 
     /// Where both hold.
-    fn and(self, other: Self) -> Result<Self, Overflow> {
+    pub fn and(self, other: Self) -> Result<Self, Overflow> {
         let (Self::Every { modulus: m, residue: r }, Self::Every { modulus: n, residue: s }) = (self, other) else {
             return Ok(Self::Nowhere);
         };
@@ -201,6 +219,58 @@ pub fn link(
     // The highest place plus 1 is an extent.
     let last = i128::from(link.place) + i128::from(step.max(0)) * (count - 1);
     if last >= i128::from(i64::MAX) { Err(Overflow) } else { Ok(Linked::Some(link)) }
+}
+
+/// So many times an index may wrap around along one axis.
+pub const TURNS_MAX: i128 = 1 << 16;
+
+/// What comes of an index that wraps around.
+#[derive(Debug)]
+pub enum Turns {
+    /// A link for each turn that has elements.
+    Links(Vec<Link>),
+    /// Some index leaves the object: the lowest and the highest of its turn.
+    Outside(u64, u64),
+    /// More turns than [`TURNS_MAX`].
+    TooMany,
+}
+
+/// Links the places `left(x)` of a variable that has `places` of them with the elements `right(x) % modulus`.
+pub fn link_wrapped(
+    left: &Affine,
+    places: u64,
+    right: &Affine,
+    modulus: u64,
+    extent: u64,
+    clipped: bool,
+) -> Result<Turns, Overflow> {
+    let (first, last) = left.between(0, i128::from(places) - 1);
+    if first > last {
+        return Ok(Turns::Links(Vec::new()));
+    }
+    let turn = |x: i128| -> Result<i128, Overflow> {
+        let value = right.a.checked_mul(x).and_then(|product| product.checked_add(right.b)).ok_or(Overflow)?;
+        Ok(floor(floor(value, right.c), i128::from(modulus)))
+    };
+    let (one, other) = (turn(first)?, turn(last)?);
+    let turns = one.min(other)..=one.max(other);
+    if turns.end() - turns.start() >= TURNS_MAX {
+        return Ok(Turns::TooMany);
+    }
+    let mut links = Vec::new();
+    for turn in turns {
+        let back = i64::try_from(-turn * i128::from(modulus)).map_err(|_| Overflow)?;
+        let within = right.plus(back)?;
+        let whole = link(left, Some(places), &within, modulus, true)?;
+        let Linked::Some(whole) = whole else { continue };
+        if whole.elements.last() >= extent && !clipped {
+            return Ok(Turns::Outside(whole.elements.start(), whole.elements.last()));
+        }
+        if let Linked::Some(there) = link(left, Some(places), &within, extent.min(modulus), true)? {
+            links.push(there);
+        }
+    }
+    Ok(Turns::Links(links))
 }
 
 fn gcd(a: i128, b: i128) -> i128 {

@@ -1,8 +1,8 @@
 //! Fields in braces, which stand on both sides of a variable.
 
-use std::sync::Arc;
+use std::{collections::HashMap, sync::Arc};
 
-use super::names::{Names, Noted, Resolved, twice};
+use super::names::{Names, Noted, Resolved, SUGGESTION_WORK, twice};
 use crate::{
     text::{
         diagnostic::{Code, Problem, clip},
@@ -29,18 +29,21 @@ pub fn each_field<'a>(
         }
         None => None,
     };
-    let mut seen: Vec<(&str, Span)> = Vec::new();
+    let mut seen: HashMap<&str, Span> = HashMap::new();
     let mut failed = false;
     for field in fields {
+        if names.skipped(field).is_some() {
+            continue;
+        }
         for span in &field.names {
             let name = names.text(*span);
-            names.work(1 + seen.len() as u64 / 64, *span)?;
-            if let Some((_, first)) = seen.iter().find(|(seen, _)| *seen == name) {
+            names.work(1, *span)?;
+            if let Some(first) = seen.get(name) {
                 names.problems.push(twice("fields", name, *span, *first));
                 failed = true;
                 continue;
             }
-            seen.push((name, *span));
+            seen.insert(name, *span);
             let inner = match (record, expected) {
                 (Some(record), Some((kind, kind_span))) => match record.field(name) {
                     // What the braces write behind a field says more than its type.
@@ -48,7 +51,8 @@ pub fn each_field<'a>(
                     Some((_, inner)) => Some((&inner.kind, kind_span)),
                     None => {
                         let message = format!("`{}` is no field of {kind}", clip(name));
-                        let known = record.fields.iter().map(|field| &*field.name);
+                        let known = record.fields().iter().map(|field| &*field.name);
+                        names.work(SUGGESTION_WORK, *span)?;
                         names.problems.push(Problem::new(Code::Unknown, *span, message).suggest(name, known));
                         failed = true;
                         continue;
@@ -63,7 +67,7 @@ pub fn each_field<'a>(
         return names.fail(Problem::new(Code::Empty, braces, "no field is chosen here"));
     }
     if let (Some(record), Some((kind, span)), false) = (record, expected, failed)
-        && let Some(left_out) = record.fields.iter().find(|field| !seen.iter().any(|(name, _)| **name == *field.name))
+        && let Some(left_out) = record.fields().iter().find(|field| !seen.contains_key(&*field.name))
     {
         let message = format!("{kind} has a field `{}`, which the braces leave out", left_out.name);
         return names.fail(Problem::new(Code::Mismatch, span, message).label(braces, "these are its fields"));
@@ -74,7 +78,7 @@ pub fn each_field<'a>(
 /// The name of a record's type, if it has one.
 pub fn record_name(kind: &Type) -> Option<Arc<str>> {
     match kind {
-        Type::Record(record) => record.name.clone(),
+        Type::Record(record) => record.name().cloned(),
         _ => None,
     }
 }

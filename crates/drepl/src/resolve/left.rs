@@ -33,6 +33,8 @@ pub enum LeftIndex<'a> {
 pub struct Lefts<'a> {
     pub axes: Vec<LeftAxis<'a>>,
     pub known: Vec<&'a str>,
+    /// Names that stand alone in an index and are numbers.
+    pub numbers: Vec<&'a str>,
 }
 
 impl<'a> Lefts<'a> {
@@ -71,15 +73,21 @@ impl<'a> Lefts<'a> {
                 self.known.push(variable.name);
                 LeftIndex::Affine(affine, variable)
             }
+            Some(Value::Listed(..)) => {
+                let problem = Problem::new(Code::Index, index.span, "places of a variable are not listed");
+                return names.fail(problem.help("write the list on the right: `var a [i] = b[at[i]]`"));
+            }
+            Some(Value::Wrapped(..)) => {
+                let problem = Problem::new(Code::Index, index.span, "places of a variable do not wrap around");
+                return names.fail(problem.help("write `%` on the right: `var a [i:18] = b[(i - 1) % 16]`"));
+            }
             Some(Value::Constant(constant)) => {
-                let one_name = index.expression.as_ref().filter(|expression| {
-                    let written = names.text(expression.span);
-                    explicit.is_some()
-                        && written.starts_with(|c: char| c.is_alphabetic() || c == '_')
-                        && expression.steps.len() == 1
+                let one_name = index.expression.as_ref().and_then(|expression| {
+                    let name = names.lone_name(expression)?;
+                    self.numbers.push(name);
+                    explicit.is_some().then_some((name, expression))
                 });
-                if let Some(expression) = one_name {
-                    let name = names.text(expression.span);
+                if let Some((name, expression)) = one_name {
                     let message = format!("`{}` is the number {constant} and no index variable", clip(name));
                     let problem = Problem::new(Code::Index, expression.span, message);
                     return names.fail(problem.help("give the variable another name"));

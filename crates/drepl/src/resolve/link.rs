@@ -1,24 +1,36 @@
 //! Reads the left side along what the right side chose, and links the axes on the way to each leaf.
 
-use smallvec::SmallVec;
+use smallvec::{SmallVec, smallvec};
 
 use super::{
-    affine::{Affine, Link, Linked, Overflow, link},
+    affine::{Affine, Link, Linked, Overflow, TURNS_MAX, Turns, link, link_wrapped},
     fields::{count, each_field, listed, missing_field, record_name},
     left::{LeftAxis, LeftIndex},
-    local::{Local, LocalLeaf},
-    names::{Names, Noted, Resolved, Variable},
-    right::{Chosen, RightAxis, RightIndex, describe},
+    local::{LinkedAxis, Local, LocalLeaf},
+    names::{LEAF_WORK, LINK_WORK, Names, Noted, Resolved, SUGGESTION_WORK, Variable},
+    points::{POINTS_MAX, Points, Pointwise, link_points, variables},
+    right::{Chosen, RightAxis, RightIndex, by_name, describe},
 };
 use crate::{
+    conversion::is_convertible,
+    dataset::LeafId,
     progression::Progression,
     text::{
         diagnostic::{Code, Problem, clip},
         source::Span,
         syntax::{Pattern, PatternPart},
     },
-    types::Type,
+    types::{Primitive, Type},
 };
+
+/// So many places an axis may have for each of its elements, unless its extent is written.
+const PLACES_PER_ELEMENT_MAX: u64 = 1024;
+
+/// The links of one axis; none where all its places are holes.
+type Links = SmallVec<[Link; 1]>;
+
+/// Variables that stand in several indices: how many parts each of their links has, and those of the axes that are still to come.
+type Joined<'a> = SmallVec<[(&'a str, usize, std::vec::IntoIter<Links>); 1]>;
 
 /// Reads the left side along what the right side has chosen.
 pub struct Builder<'n, 'a, 'c> {
@@ -93,18 +105,29 @@ impl<'a, 'c> Builder<'_, 'a, 'c> {
                 let expected = named.as_ref().map(|(kind, span)| (kind, *span)).or(expected);
                 // Those of the type are compared before anything is built.
                 each_field(self.names, fields, *span, expected, |_, _, _, _| Ok(()))?;
-                let mut built = Vec::new();
+                let chosen = by_name(from);
+                let (mut built, mut gaps) = (Vec::new(), vec![0]);
                 let mut failed = false;
                 for field in fields {
+                    if let (Some(skip), Some(gap)) = (self.names.skipped(field), gaps.last_mut()) {
+                        *gap = self.names.gap(skip, *gap)?;
+                        continue;
+                    }
                     for name_span in &field.names {
                         let name = self.names.text(*name_span);
-                        let Some((name, node)) = from.iter().find(|(known, _)| **known == *name) else {
+                        let Some(node) = chosen.get(name) else {
+                            self.names.work(SUGGESTION_WORK, *name_span)?;
                             let known = from.iter().map(|(known, _)| &**known);
                             let message = format!("`{}` is no field of what the right side chooses", clip(name));
                             let problem = Problem::new(Code::Unknown, *name_span, message).suggest(name, known.clone());
-                            self.names.problems.push(match problem.help {
-                                Some(_) => problem,
-                                None => problem.help(format!("it has {}", listed(known))),
+                            self.names.problems.push(match (&problem.help, &field.skip) {
+                                (_, Some(skip)) => {
+                                    let kind = clip(self.names.text(skip.span));
+                                    problem
+                                        .help(format!("`{kind}` is a type: to leave out bytes, write `skip ({kind})`"))
+                                }
+                                (Some(_), None) => problem,
+                                (None, None) => problem.help(format!("it has {}", listed(known))),
                             });
                             // Its axes are not those of the next field.
                             skip_axes(&field.pattern, &mut self.lefts);
@@ -118,7 +141,10 @@ impl<'a, 'c> Builder<'_, 'a, 'c> {
                             _ => None,
                         });
                         match self.build(&field.pattern.parts, inner, node, *name_span) {
-                            Ok(local) => built.push((name.clone(), local)),
+                            Ok(local) => {
+                                built.push((name.into(), local));
+                                gaps.push(0);
+                            }
                             // The axes of what failed are not known to be used up.
                             Err(Noted) => return Err(Noted),
                         }
@@ -128,7 +154,7 @@ impl<'a, 'c> Builder<'_, 'a, 'c> {
                     return Err(Noted);
                 }
                 let name = expected.and_then(|(kind, _)| record_name(kind));
-                Ok(Local::Record { name, fields: built, offsets: Vec::new() })
+                Ok(Local::Record { name, fields: built, gaps, offsets: Vec::new() })
             }
             PatternPart::Field(span) => {
                 self.names.fail(Problem::new(Code::Syntax, *span, "fields are chosen on the right"))
@@ -167,33 +193,38 @@ impl<'a, 'c> Builder<'_, 'a, 'c> {
     /// A record or leaf of which all axes have a place.
     fn content(&mut self, expected: Option<(&Type, Span)>, chosen: &'c Chosen<'a>, behind: Span) -> Resolved<Local> {
         match (chosen, expected) {
-            (Chosen::Leaf(_, primitive), Some((Type::Primitive(other), _))) if primitive == other => {
-                self.leaf(chosen, behind)
+            (Chosen::Leaf(leaf, primitive), Some((Type::Primitive(wanted), _)))
+                if primitive == wanted || is_convertible(*primitive, *wanted) =>
+            {
+                self.leaf(*leaf, *wanted, behind)
             }
-            (Chosen::Leaf(..), None) => self.leaf(chosen, behind),
+            (Chosen::Leaf(leaf, primitive), None) => self.leaf(*leaf, *primitive, behind),
             (Chosen::Record(name, fields), None) => {
                 let mut built = Vec::with_capacity(fields.len());
                 for (name, node) in fields {
                     built.push((name.clone(), self.build(&[], None, node, behind)?));
                 }
-                Ok(Local::Record { name: name.clone(), fields: built, offsets: Vec::new() })
+                Ok(Local::Record { name: name.clone(), fields: built, gaps: Vec::new(), offsets: Vec::new() })
             }
             (Chosen::Record(..), Some((kind @ Type::Record(record), span))) => {
                 let Chosen::Record(_, fields) = chosen else { return Err(Noted) };
-                let mut built = Vec::with_capacity(record.fields.len());
-                for wanted in &record.fields {
-                    let Some((name, node)) = fields.iter().find(|(name, _)| *name == wanted.name) else {
+                let fields = by_name(fields);
+                let mut built = Vec::with_capacity(record.fields().len());
+                for wanted in record.fields() {
+                    let Some(node) = fields.get(&*wanted.name) else {
                         let problem = missing_field(kind, &wanted.name, &describe(chosen), span);
                         return self.names.fail(problem);
                     };
-                    built.push((name.clone(), self.build(&[], Some((&wanted.kind, span)), node, behind)?));
+                    built.push((wanted.name.clone(), self.build(&[], Some((&wanted.kind, span)), node, behind)?));
                 }
-                Ok(Local::Record { name: record.name.clone(), fields: built, offsets: Vec::new() })
+                Ok(Local::Record { name: record.name().cloned(), fields: built, gaps: Vec::new(), offsets: Vec::new() })
             }
             (_, Some((kind, span))) => {
                 let message = format!("{kind} is not {}, which the object holds", describe(chosen));
                 let problem = Problem::new(Code::Mismatch, span, message);
-                self.names.fail(problem.help("values are moved, never converted: write the object's type, or none"))
+                let help = "floating-point numbers are converted into others, and complex ones into complex ones; \
+                            of all else write the object's type, or none";
+                self.names.fail(problem.help(help))
             }
             (Chosen::Array(..), None) => Err(Noted),
         }
@@ -246,69 +277,218 @@ impl<'a, 'c> Builder<'_, 'a, 'c> {
     }
 
     /// Links the axes on both sides of a leaf.
-    fn leaf(&mut self, chosen: &Chosen<'a>, behind: Span) -> Resolved<Local> {
-        let Chosen::Leaf(leaf, primitive) = chosen else { return Err(Noted) };
+    fn leaf(&mut self, leaf: LeafId, primitive: Primitive, behind: Span) -> Resolved<Local> {
         self.check_variables(behind)?;
-        let mut local = LocalLeaf { leaf: *leaf, links: SmallVec::new(), fixed: SmallVec::new(), empty: false };
-        for axis in &self.left {
-            if let LeftIndex::Constant(place) = self.axes[*axis].index {
-                local.fixed.push((*axis, place));
-                self.axes[*axis].extent = place + 1;
+        let mut local = LocalLeaf::new(leaf);
+        for position in 0..self.left.len() {
+            let axis = self.left[position];
+            if let LeftIndex::Constant(place) = self.axes[axis].index {
+                local.fixed.push((axis, place));
+                self.reach(axis, place + 1, 1)?;
             }
         }
         let wild: SmallVec<[usize; 4]> =
             self.left.iter().copied().filter(|axis| matches!(self.axes[*axis].index, LeftIndex::Wild)).collect();
         let mut wild = wild.into_iter();
+        let mut joined = Joined::new();
+        let mut failed = false;
         for position in 0..self.right.len() {
             let axis = self.right[position];
-            let (right, place) = match axis.index {
+            let linked = match axis.index {
                 RightIndex::Constant(index) => {
                     let elements = Progression::new(index, 1, 1).ok_or(Noted)?;
-                    local.links.push((Link { elements, place: 0, step: 0 }, None));
+                    local.link(smallvec![Link { elements, place: 0, step: 0 }], None);
                     continue;
                 }
                 RightIndex::Outside(_) if self.clipped => {
                     local.empty = true;
                     continue;
                 }
-                RightIndex::Outside(index) => return self.outside(index.into(), index.into(), axis),
-                RightIndex::Wild => (Affine::VARIABLE, wild.next()),
-                RightIndex::Affine(affine, variable) => (affine, self.left_of(variable.name)),
-            };
-            let place = place.ok_or(Noted)?;
-            let left = match self.axes[place].index {
-                LeftIndex::Affine(affine, _) => affine,
-                _ => Affine::VARIABLE,
-            };
-            let explicit = self.axes[place].explicit;
-            match link(&left, explicit, &right, axis.extent, self.clipped) {
-                Ok(Linked::Some(link)) => {
-                    let place_axis = &mut self.axes[place];
-                    place_axis.extent = place_axis.extent.max(link.last() + 1);
-                    local.links.push((link, Some(place)));
+                RightIndex::Outside(index) => {
+                    self.outside(index.into(), index.into(), axis);
+                    failed = true;
+                    continue;
                 }
-                Ok(Linked::Empty) if explicit.is_some() && self.clipped => local.empty = true,
-                Ok(Linked::Empty) => {
-                    let message = format!("no element of `{}` has this index", clip(self.object));
-                    let help = format!("the indices of this axis are 0 to {}", axis.extent - 1);
-                    return self.names.fail(Problem::new(Code::Empty, axis.span, message).help(help));
+                RightIndex::Wild => {
+                    let place = wild.next().ok_or(Noted)?;
+                    self.straight(place, &Affine::VARIABLE, axis)?.map(|links| (links, place))
                 }
-                Ok(Linked::Outside(low, high)) => return self.outside(low, high, axis),
-                Err(Overflow) => return self.names.overflow(axis.span),
+                RightIndex::Affine(_, variable)
+                | RightIndex::Wrapped(_, _, variable)
+                | RightIndex::Listed(_, variable) => {
+                    if let Some((_, each, links)) = joined.iter_mut().find(|(name, ..)| *name == variable.name) {
+                        // Its first axis says where it lies.
+                        local.links.extend(links.next().map(|links| LinkedAxis { links, place: None, each: *each }));
+                        continue;
+                    }
+                    let place = self.left_of(variable.name).ok_or(Noted)?;
+                    let is_of_it =
+                        |axis: &&&RightAxis<'a>| axis.index.variable().is_some_and(|other| other.name == variable.name);
+                    let together: SmallVec<[&RightAxis<'a>; 4]> = self.right.iter().filter(is_of_it).copied().collect();
+                    let linked = match axis.index {
+                        RightIndex::Affine(affine, _) if together.len() == 1 => self.straight(place, &affine, axis)?,
+                        RightIndex::Wrapped(affine, modulus, _) if together.len() == 1 => {
+                            self.turns(place, &affine, modulus, axis)?
+                        }
+                        _ => self.points(place, &together)?.map(|mut all| {
+                            let first = if all.is_empty() { SmallVec::new() } else { all.remove(0) };
+                            joined.push((variable.name, local.parts, all.into_iter()));
+                            first
+                        }),
+                    };
+                    linked.map(|links| (links, place))
+                }
+            };
+            match linked {
+                Ok((links, _)) if links.is_empty() => local.empty = true,
+                Ok((links, place)) => local.link(links, Some(place)),
+                Err(Noted) => failed = true,
             }
         }
+        if failed {
+            return Err(Noted);
+        }
+        if local.parts > 1 && !local.empty {
+            let each = LEAF_WORK + local.links.len() as u64;
+            self.names.work((local.parts as u64).saturating_mul(each), behind)?;
+        }
         self.leaves.push(local);
-        Ok(Local::Leaf(self.leaves.len() - 1, *primitive))
+        Ok(Local::Leaf(self.leaves.len() - 1, primitive))
     }
 
-    fn outside<T>(&mut self, low: i128, high: i128, axis: &RightAxis<'a>) -> Resolved<T> {
+    /// The function by which an axis of the variable has its places.
+    fn left_function(&self, place: usize) -> Affine {
+        match self.axes[place].index {
+            LeftIndex::Affine(affine, _) => affine,
+            _ => Affine::VARIABLE,
+        }
+    }
+
+    fn no_element<T>(&mut self, axis: &RightAxis<'a>) -> Resolved<T> {
+        let message = format!("no element of `{}` has this index", clip(self.object));
+        let help = format!("the indices of this axis are 0 to {}", axis.extent - 1);
+        self.names.fail(Problem::new(Code::Empty, axis.span, message).help(help))
+    }
+
+    /// The link of an index that is a straight line; none where all places are holes. The inner mistake lets those of other indices be
+    /// found.
+    fn straight(&mut self, place: usize, right: &Affine, axis: &RightAxis<'a>) -> Resolved<Resolved<Links>> {
+        let (left, explicit) = (self.left_function(place), self.axes[place].explicit);
+        match link(&left, explicit, right, axis.extent, self.clipped) {
+            Ok(Linked::Some(link)) => {
+                self.reach(place, link.last() + 1, link.elements.count())?;
+                Ok(Ok(smallvec![link]))
+            }
+            Ok(Linked::Empty) if explicit.is_some() && self.clipped => Ok(Ok(Links::new())),
+            Ok(Linked::Empty) => self.no_element(axis),
+            Ok(Linked::Outside(low, high)) => {
+                self.outside(low, high, axis);
+                Ok(Err(Noted))
+            }
+            Err(Overflow) => self.names.overflow(axis.span),
+        }
+    }
+
+    /// The links of indices that have one variable together, or of one that a list has: one for each place. As for
+    /// [`straight`](Self::straight).
+    fn points(&mut self, place: usize, together: &[&RightAxis<'a>]) -> Resolved<Resolved<Vec<Links>>> {
+        let (left, explicit) = (self.left_function(place), self.axes[place].explicit);
+        let pointwise = |axis: &&RightAxis<'a>| {
+            let right = match axis.index {
+                RightIndex::Wrapped(affine, modulus, _) => Pointwise::Wrapped(affine, modulus),
+                RightIndex::Listed(listed, _) => {
+                    Pointwise::Listed(listed.inner, self.names.numbers_of(&listed), listed.outer)
+                }
+                RightIndex::Affine(affine, _) => Pointwise::Affine(affine),
+                _ => Pointwise::Affine(Affine::VARIABLE),
+            };
+            (right, axis.extent)
+        };
+        let rights: Vec<_> = together.iter().map(pointwise).collect();
+        let first = together.first().ok_or(Noted)?;
+        let Some(variables) = variables(&left, explicit, &rights, self.clipped) else { return self.endless(first) };
+        if variables.count > POINTS_MAX {
+            let message = format!("more than {POINTS_MAX} places, which a diagonal or a list links one by one");
+            return self.names.fail(Problem::new(Code::Limit, first.span, message).help("divide the view"));
+        }
+        self.names.work(variables.count as u64 * rights.len() as u64 * LINK_WORK, first.span)?;
+        match link_points(&left, variables, &rights, self.clipped) {
+            Ok(Points::Links(links)) => {
+                let there = links.first().map_or(&[][..], |links| &links[..]);
+                if there.is_empty() && !(explicit.is_some() && self.clipped) {
+                    return self.no_element(first);
+                }
+                if let Some(last) = there.iter().map(Link::last).max() {
+                    if last >= i64::MAX as u64 {
+                        return self.names.overflow(first.span);
+                    }
+                    self.reach(place, last + 1, there.iter().map(|link| link.elements.count()).sum())?;
+                }
+                Ok(Ok(links.into_iter().map(Links::from).collect()))
+            }
+            Ok(Points::Outside(position, index)) => {
+                self.outside(index, index, together[position]);
+                Ok(Err(Noted))
+            }
+            Ok(Points::OutsideList(position, index)) => {
+                let length = match &rights[position].0 {
+                    Pointwise::Listed(_, list, _) => list.len(),
+                    _ => 0,
+                };
+                let message = format!("index {index} of a list of {length} numbers");
+                let help = "shorten it; in a view that says `clipped`, places behind the end of a list are holes";
+                self.names.problems.push(Problem::new(Code::Range, together[position].span, message).help(help));
+                Ok(Err(Noted))
+            }
+            Err(Overflow) => self.names.overflow(first.span),
+        }
+    }
+
+    fn endless<T>(&mut self, axis: &RightAxis<'a>) -> Resolved<T> {
+        let problem = Problem::new(Code::Extent, axis.span, "an index that wraps around has no last place");
+        self.names.fail(problem.help("write its extent on the left: `var a [i:18] = b[(i - 1) % 16]`"))
+    }
+
+    /// The links of an index that wraps around, one for each turn. As for [`straight`](Self::straight).
+    fn turns(&mut self, place: usize, right: &Affine, modulus: u64, axis: &RightAxis<'a>) -> Resolved<Resolved<Links>> {
+        let left = self.left_function(place);
+        let Some(places) = self.axes[place].explicit else { return self.endless(axis) };
+        match link_wrapped(&left, places, right, modulus, axis.extent, self.clipped) {
+            Ok(Turns::Links(links)) if links.is_empty() && !self.clipped => self.no_element(axis),
+            Ok(Turns::Links(links)) => Ok(Ok(links.into())),
+            Ok(Turns::Outside(low, high)) => {
+                self.outside(low.into(), high.into(), axis);
+                Ok(Err(Noted))
+            }
+            Ok(Turns::TooMany) => {
+                let message = format!("this index wraps around more than {TURNS_MAX} times");
+                self.names.fail(Problem::new(Code::Limit, axis.span, message).help("divide the view"))
+            }
+            Err(Overflow) => self.names.overflow(axis.span),
+        }
+    }
+
+    /// An axis has so many places, some of which have elements. Of many holes the text has to say that they are wanted.
+    fn reach(&mut self, axis: usize, places: u64, elements: u64) -> Resolved<()> {
+        let axis = &mut self.axes[axis];
+        axis.extent = axis.extent.max(places);
+        let span = axis.span;
+        if axis.explicit.is_some() || places / PLACES_PER_ELEMENT_MAX <= elements {
+            return Ok(());
+        }
+        let message = format!("this axis has {places} places and {}", count(elements as usize, "element", "elements"));
+        let help = format!("if that is meant, write its extent in a view that says `clipped`: `…:{places}`");
+        self.names.fail(Problem::new(Code::Extent, span, message).help(help))
+    }
+
+    fn outside(&mut self, low: i128, high: i128, axis: &RightAxis<'a>) {
         let reached = if low == high { format!("index {low}") } else { format!("indices {low} to {high}") };
         let message = format!("{reached} of an axis of 0 to {}", axis.extent - 1);
         let help = "shift or shorten it; in a view that says `clipped`, what lies outside is a hole";
-        self.names.fail(Problem::new(Code::Range, axis.span, message).help(help))
+        self.names.problems.push(Problem::new(Code::Range, axis.span, message).help(help));
     }
 
-    /// Each variable stands once on each side, and there are as many wildcards.
+    /// Each variable stands on both sides, and once on the left, and there are as many wildcards.
     fn check_variables(&mut self, behind: Span) -> Resolved<()> {
         let mut problem = None;
         let mut note = |found: Problem| problem = problem.take().or(Some(found));
@@ -320,21 +500,12 @@ impl<'a, 'c> Builder<'_, 'a, 'c> {
                 _ => None,
             })
             .collect();
-        let right: SmallVec<[Variable<'a>; 4]> = self
-            .right
-            .iter()
-            .filter_map(|axis| match axis.index {
-                RightIndex::Affine(_, variable) => Some(variable),
-                _ => None,
-            })
-            .collect();
-        for side in [&left, &right] {
-            for (position, variable) in side.iter().enumerate() {
-                if let Some(first) = side[..position].iter().find(|first| first.name == variable.name) {
-                    let message = format!("`{}` stands twice on one side", clip(variable.name));
-                    let help = "diagonals are not described; write a variable for each axis";
-                    note(Problem::new(Code::Index, variable.span, message).label(first.span, "the first").help(help));
-                }
+        let right: SmallVec<[Variable<'a>; 4]> = self.right.iter().filter_map(|axis| axis.index.variable()).collect();
+        for (position, variable) in left.iter().enumerate() {
+            if let Some(first) = left[..position].iter().find(|first| first.name == variable.name) {
+                let message = format!("`{}` stands twice on the left", clip(variable.name));
+                let help = "write a variable for each axis; a diagonal stands on the right: `var d [i] = m[i,i]`";
+                note(Problem::new(Code::Index, variable.span, message).label(first.span, "the first").help(help));
             }
         }
         let lonely = |one: &[Variable<'a>], other: &[Variable<'a>]| {

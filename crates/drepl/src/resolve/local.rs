@@ -15,9 +15,29 @@ use crate::{
 /// What lies in the view.
 #[derive(Debug)]
 pub enum Local {
-    Array { axes: SmallVec<[usize; 4]>, element: Box<Self> },
-    Record { name: Option<Arc<str>>, fields: Vec<(Arc<str>, Self)>, offsets: Vec<u64> },
+    Array {
+        axes: SmallVec<[usize; 4]>,
+        element: Box<Self>,
+    },
+    Record {
+        name: Option<Arc<str>>,
+        fields: Vec<(Arc<str>, Self)>,
+        /// Bytes that are left out before each field and behind the last one; empty for none.
+        gaps: Vec<u64>,
+        offsets: Vec<u64>,
+    },
     Leaf(usize, Primitive),
+}
+
+/// An axis of an object, linked.
+#[derive(Debug)]
+pub struct LinkedAxis {
+    /// Nearly always one; several where an index wraps around, where indices are listed, and along a diagonal.
+    pub links: SmallVec<[Link; 1]>,
+    /// The axis of the variable.
+    pub place: Option<usize>,
+    /// In how many parts following each other the same one of the links holds. Axes of one diagonal go on together.
+    pub each: usize,
 }
 
 /// Elements of one leaf, and along which axes of the variable they lie.
@@ -25,11 +45,26 @@ pub enum Local {
 pub struct LocalLeaf {
     pub leaf: LeafId,
     /// For each axis of the leaf.
-    pub links: SmallVec<[(Link, Option<usize>); 4]>,
+    pub links: SmallVec<[LinkedAxis; 4]>,
+    /// How many parts they make.
+    pub parts: usize,
     /// Axes of the variable that are constant.
     pub fixed: SmallVec<[(usize, u64); 2]>,
     /// All of it is a hole.
     pub empty: bool,
+}
+
+impl LocalLeaf {
+    pub fn new(leaf: LeafId) -> Self {
+        Self { leaf, links: SmallVec::new(), parts: 1, fixed: SmallVec::new(), empty: false }
+    }
+
+    /// Links the next axis, each link with all parts of the axes before.
+    pub fn link(&mut self, links: SmallVec<[Link; 1]>, place: Option<usize>) {
+        let each = self.parts;
+        self.parts = self.parts.saturating_mul(links.len());
+        self.links.push(LinkedAxis { links, place, each });
+    }
 }
 
 impl Local {
@@ -46,15 +81,19 @@ impl Local {
                 let size = extents.iter().try_fold(size, |size, extent| size.checked_mul(*extent))?;
                 (size <= i64::MAX as u64).then_some((Type::array(extents, kind), size, alignment))
             }
-            Self::Record { name, fields, offsets } => {
+            Self::Record { name, fields, gaps, offsets } => {
                 let mut place = Placement::new(layout.packing);
                 let mut kinds = Vec::with_capacity(fields.len());
+                let mut skipped = gaps.iter().copied();
                 for (name, field) in fields {
+                    place.skip(skipped.next().unwrap_or(0))?;
                     let (kind, size, alignment) = field.measure(axes, layout)?;
                     offsets.push(place.add(size, alignment)?);
                     kinds.push(Field { name: name.clone(), kind });
                 }
-                let kind = Type::Record(Arc::new(Record { name: name.clone(), fields: kinds }));
+                place.skip(skipped.next().unwrap_or(0))?;
+                let record = Record::new(name.clone(), kinds).with_gaps(gaps.clone());
+                let kind = Type::Record(Arc::new(record));
                 Some((kind, place.size_bytes()?, place.alignment_bytes()))
             }
             Self::Leaf(_, primitive) => {
@@ -81,7 +120,7 @@ impl Local {
                 }
                 Some(())
             }
-            Self::Leaf(position, _) => {
+            Self::Leaf(position, primitive) => {
                 let leaf = leaves.get(*position)?;
                 if leaf.empty {
                     return Some(());
@@ -90,17 +129,32 @@ impl Local {
                 for (axis, place) in &leaf.fixed {
                     offset_bytes = offset_bytes.checked_add(axes[*axis].stride.checked_mul(*place)?)?;
                 }
-                let mut strides_bytes = SmallVec::with_capacity(leaf.links.len());
-                for (link, axis) in &leaf.links {
-                    let stride = axis.map_or(0, |axis| axes[axis].stride);
-                    offset_bytes = offset_bytes.checked_add(stride.checked_mul(link.place)?)?;
-                    let alone = link.elements.count() == 1;
-                    strides_bytes.push(if alone { 0 } else { i64::try_from(stride).ok()?.checked_mul(link.step)? });
+                for number in 0..leaf.parts {
+                    let chosen = leaf.links.iter().map(|LinkedAxis { links, place, each }| {
+                        (&links[number / each % links.len()], place.map_or(0, |axis| axes[axis].stride))
+                    });
+                    parts.push(part(leaf.leaf, *primitive, offset_bytes, byte_order, chosen)?);
                 }
-                let elements = IndexBox::new(leaf.links.iter().map(|(link, _)| link.elements))?;
-                parts.push(Part { leaf: leaf.leaf, elements, offset_bytes, strides_bytes, byte_order });
                 Some(())
             }
         }
     }
+}
+
+/// Elements that lie at constant distances, from a link and a stride for each axis of the leaf.
+fn part<'l>(
+    leaf: LeafId,
+    primitive: Primitive,
+    mut offset_bytes: u64,
+    byte_order: ByteOrder,
+    links: impl Iterator<Item = (&'l Link, u64)>,
+) -> Option<Part> {
+    let (mut strides_bytes, mut elements) = (SmallVec::new(), SmallVec::<[_; 4]>::new());
+    for (link, stride) in links {
+        offset_bytes = offset_bytes.checked_add(stride.checked_mul(link.place)?)?;
+        let alone = link.elements.count() == 1;
+        strides_bytes.push(if alone { 0 } else { i64::try_from(stride).ok()?.checked_mul(link.step)? });
+        elements.push(link.elements);
+    }
+    Some(Part { leaf, primitive, elements: IndexBox::new(elements)?, offset_bytes, strides_bytes, byte_order })
 }

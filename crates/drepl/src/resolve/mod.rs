@@ -6,6 +6,7 @@ mod left;
 mod link;
 mod local;
 mod names;
+mod points;
 mod replica;
 mod right;
 mod variable;

@@ -11,11 +11,11 @@ use super::affine::{Affine, Overflow};
 use crate::{
     bindings::Bindings,
     dataset::LEAVES_MAX,
-    schema::Schema,
+    schema::{Constant, Schema},
     text::{
         diagnostic::{Code, Problem, clip},
         source::{Sources, Span},
-        syntax::{Expression, StepKind, Syntax, TypeExpression},
+        syntax::{ConstantValue, Expression, PatternField, StepKind, Syntax, TypeExpression},
     },
     types::{Array, DEPTH_MAX, Field, Packing, Placement, Primitive, Record, Type},
 };
@@ -31,6 +31,17 @@ pub type Resolved<T> = Result<T, Noted>;
 pub enum Value<'a> {
     Constant(i64),
     Affine(Affine, Variable<'a>),
+    /// What a division of the function by the positive number leaves.
+    Wrapped(Affine, u64, Variable<'a>),
+    Listed(Listed, Variable<'a>),
+}
+
+/// A function of numbers of a list, which stand there at places that are a function of the variable.
+#[derive(Debug, Clone, Copy)]
+pub struct Listed {
+    pub inner: Affine,
+    list: usize,
+    pub outer: Affine,
 }
 
 /// An index variable, where it stands.
@@ -60,6 +71,14 @@ struct Measured {
     alignment: u64,
 }
 
+/// What a constant is.
+#[derive(Debug, Clone, Copy)]
+enum Number {
+    One(i64),
+    /// Which of the lists.
+    List(usize),
+}
+
 enum State<T> {
     Waiting,
     Busy,
@@ -83,7 +102,9 @@ pub struct Names<'a> {
     /// What the text is an addition to.
     outer: Option<&'a Schema>,
     bindings: &'a Bindings,
-    constants: HashMap<&'a str, Named<i64>>,
+    constants: HashMap<&'a str, Named<Number>>,
+    /// The numbers of all lists that were asked for.
+    lists: Vec<Arc<[i64]>>,
     types: HashMap<&'a str, Named<Measured>>,
     /// Declarations that are being resolved, each needed by the one before.
     open: Vec<Span>,
@@ -96,8 +117,14 @@ pub struct Names<'a> {
 /// Steps that the resolution of a text may take: less than a second.
 const WORK_MAX: u64 = 1 << 24;
 
+/// Steps that a name counts for which is compared with those that it may have meant.
+pub const SUGGESTION_WORK: u64 = 1 << 14;
+
 /// Steps that a leaf counts for, which takes memory, too.
 pub const LEAF_WORK: u64 = 16;
+
+/// What a place that is linked with an element by itself counts: it takes some 60 bytes.
+pub const LINK_WORK: u64 = 2;
 
 impl<'a> Names<'a> {
     pub fn new(syntax: &'a Syntax, bindings: &'a Bindings, outer: Option<&'a Schema>) -> Self {
@@ -109,6 +136,7 @@ impl<'a> Names<'a> {
             outer,
             bindings,
             constants: HashMap::new(),
+            lists: Vec::new(),
             types: HashMap::new(),
             open: Vec::new(),
             depth: 0,
@@ -122,6 +150,13 @@ impl<'a> Names<'a> {
         self.sources.text(span)
     }
 
+    /// The name that an expression consists of, if it is one.
+    pub fn lone_name(&self, expression: &Expression) -> Option<&'a str> {
+        let written = self.text(expression.span);
+        let is_name = expression.steps.len() == 1 && written.starts_with(|c: char| c.is_alphabetic() || c == '_');
+        is_name.then_some(written)
+    }
+
     pub fn fail<T>(&mut self, problem: Problem) -> Resolved<T> {
         self.problems.push(problem);
         Err(Noted)
@@ -131,6 +166,8 @@ impl<'a> Names<'a> {
     pub fn work(&mut self, steps: u64, span: Span) -> Resolved<()> {
         match self.work_left.checked_sub(steps) {
             Some(left) => self.work_left = left,
+            // Once is enough: what comes behind it is not looked at, and may be well.
+            None if self.work_left == 0 => return Err(Noted),
             None => {
                 self.work_left = 0;
                 let message = "up to here the text describes too many parts for one";
@@ -192,7 +229,7 @@ impl<'a> Names<'a> {
     pub fn resolve_all(&mut self) {
         let syntax = self.syntax;
         for constant in &syntax.constants {
-            let _ = self.number(self.text(constant.name), constant.name);
+            let _ = self.declared(self.text(constant.name), constant.name);
         }
         for kind in &syntax.types {
             let _ = self.type_named(self.text(kind.name), kind.name);
@@ -200,9 +237,10 @@ impl<'a> Names<'a> {
     }
 
     /// All constants that have a value.
-    pub fn constants(&self) -> HashMap<Arc<str>, i64> {
+    pub fn constants(&self) -> HashMap<Arc<str>, Constant> {
         let done = self.constants.iter().filter_map(|(name, constant)| match constant.state {
-            State::Done(value) => Some((Arc::from(*name), value)),
+            State::Done(Number::One(value)) => Some((Arc::from(*name), Constant::Number(value))),
+            State::Done(Number::List(list)) => Some((Arc::from(*name), Constant::List(self.lists[list].clone()))),
             _ => None,
         });
         done.collect()
@@ -220,11 +258,55 @@ impl<'a> Names<'a> {
     // Numbers.
 
     /// The number of a name, if it has one.
-    pub fn number(&mut self, name: &'a str, span: Span) -> Resolved<Option<i64>> {
+    fn number(&mut self, name: &'a str, span: Span) -> Resolved<Option<i64>> {
+        match self.declared(name, span)? {
+            Some(Number::One(number)) => Ok(Some(number)),
+            None => Ok(None),
+            Some(Number::List(_)) => {
+                let name = clip(name);
+                let problem = Problem::new(Code::Index, span, format!("`{name}` is a list of numbers"));
+                self.fail(problem.help(format!("choose one of them: `{name}[i]`")))
+            }
+        }
+    }
+
+    /// The list of a name.
+    fn list(&mut self, name: &'a str, span: Span) -> Resolved<usize> {
+        match self.declared(name, span)? {
+            Some(Number::List(list)) => Ok(list),
+            Some(Number::One(number)) => {
+                let message = format!("`{}` is the number {number}, and no list", clip(name));
+                self.fail(Problem::new(Code::Index, span, message).help("a list is `const at = [3, 7, 19]`"))
+            }
+            None => {
+                let problem = Problem::new(Code::Unbound, span, format!("no list is named `{}`", clip(name)));
+                self.fail(problem.help(format!("declare it: `const {} = [3, 7, 19]`", clip(name))))
+            }
+        }
+    }
+
+    /// The numbers of a list.
+    pub fn numbers_of(&self, listed: &Listed) -> Arc<[i64]> {
+        self.lists[listed.list].clone()
+    }
+
+    fn keep(&mut self, numbers: Arc<[i64]>) -> Number {
+        self.lists.push(numbers);
+        Number::List(self.lists.len() - 1)
+    }
+
+    /// What a name was declared or bound to be, if it was.
+    fn declared(&mut self, name: &'a str, span: Span) -> Resolved<Option<Number>> {
         let Some(constant) = self.constants.get_mut(name) else {
-            let bound = self.bindings.get(name);
-            let outer = || self.outer.and_then(|outer| outer.constant(name).or_else(|| outer.bindings.get(name)));
-            return Ok(bound.or_else(outer));
+            if let Some(bound) = self.bindings.get(name) {
+                return Ok(Some(Number::One(bound)));
+            }
+            let Some(outer) = self.outer else { return Ok(None) };
+            return Ok(match outer.constants.get(name) {
+                Some(Constant::Number(number)) => Some(Number::One(*number)),
+                Some(Constant::List(numbers)) => Some(self.keep(numbers.clone())),
+                None => outer.bindings.get(name).map(Number::One),
+            });
         };
         match constant.state {
             State::Done(value) => return Ok(Some(value)),
@@ -235,7 +317,17 @@ impl<'a> Names<'a> {
         constant.state = State::Busy;
         let syntax = self.syntax;
         let declaration = &syntax.constants[constant.declaration];
-        let value = self.nested(declaration.name, |names| names.constant(&declaration.value));
+        let value = self.nested(declaration.name, |names| match &declaration.value {
+            ConstantValue::Number(number) => names.constant(number).map(Number::One),
+            ConstantValue::List(numbers) => {
+                let mut list = Vec::with_capacity(numbers.len());
+                for number in numbers {
+                    names.work(1, number.span)?;
+                    list.push(names.constant(number)?);
+                }
+                Ok(names.keep(list.into()))
+            }
+        });
         if let Some(constant) = self.constants.get_mut(name) {
             constant.state = value.map_or(State::Failed, State::Done);
         }
@@ -268,7 +360,9 @@ impl<'a> Names<'a> {
     pub fn constant(&mut self, expression: &'a Expression) -> Resolved<i64> {
         match self.evaluate(expression, Context::Number)? {
             Value::Constant(value) => Ok(value),
-            Value::Affine(_, variable) => self.unbound(variable.name, variable.span),
+            Value::Affine(_, variable) | Value::Wrapped(_, _, variable) | Value::Listed(_, variable) => {
+                self.unbound(variable.name, variable.span)
+            }
         }
     }
 
@@ -281,6 +375,25 @@ impl<'a> Names<'a> {
                 let problem = Problem::new(Code::Extent, expression.span, format!("an extent of {value}"));
                 self.fail(problem.help("an extent is at least 1"))
             }
+        }
+    }
+
+    /// What says how many bytes a field of the left side leaves out, if it is no field but that.
+    pub fn skipped(&self, field: &'a PatternField) -> Option<&'a Expression> {
+        let skip = field.skip.as_ref()?;
+        (field.names.is_empty() || !self.is_type(self.text(skip.span))).then_some(skip)
+    }
+
+    /// Bytes to leave out, with those before them.
+    pub fn gap(&mut self, expression: &'a Expression, before: u64) -> Resolved<u64> {
+        let value = self.constant(expression)?;
+        let Ok(bytes) = u64::try_from(value) else {
+            let problem = Problem::new(Code::Range, expression.span, format!("{value} bytes cannot be left out"));
+            return self.fail(problem.help("`skip` goes forward: write 0 or more"));
+        };
+        match before.checked_add(bytes).filter(|bytes| *bytes <= i64::MAX as u64) {
+            Some(bytes) => Ok(bytes),
+            None => self.overflow(expression.span),
         }
     }
 
@@ -319,9 +432,17 @@ impl<'a> Names<'a> {
                         }
                     }
                 }
+                StepKind::Element => {
+                    let place = stack.pop().ok_or(Noted)?;
+                    self.element(place, step.span)?
+                }
                 StepKind::Negate => match stack.pop() {
                     Some(Value::Constant(value)) => self.whole(value.checked_neg(), step.span)?,
                     Some(Value::Affine(affine, variable)) => Value::Affine(affine.negate(), variable),
+                    Some(Value::Listed(listed, variable)) => {
+                        Value::Listed(Listed { outer: listed.outer.negate(), ..listed }, variable)
+                    }
+                    Some(Value::Wrapped(..)) => return self.wrapped_within(step.span),
                     None => return Err(Noted),
                 },
                 operator => {
@@ -332,14 +453,44 @@ impl<'a> Names<'a> {
             stack.push(value);
         }
         let value = stack.pop().ok_or(Noted)?;
-        match value {
-            Value::Affine(affine, variable) if !affine.varies() => {
-                let message = format!("`{}` cancels out here", variable.name);
-                let help = "write the number alone, or let the index depend on the variable";
-                self.fail(Problem::new(Code::Index, expression.span, message).help(help))
-            }
-            value => Ok(value),
+        let cancelled = match value {
+            Value::Affine(affine, variable) | Value::Wrapped(affine, _, variable) if !affine.varies() => Some(variable),
+            Value::Listed(listed, variable) if !(listed.inner.varies() && listed.outer.varies()) => Some(variable),
+            _ => None,
+        };
+        if let Some(variable) = cancelled {
+            let message = format!("`{}` cancels out here", variable.name);
+            let help = "write the number alone, or let the index depend on the variable";
+            return self.fail(Problem::new(Code::Index, expression.span, message).help(help));
         }
+        Ok(value)
+    }
+
+    /// The numbers of a list, whose name stands here, at a place.
+    fn element(&mut self, place: Value<'a>, span: Span) -> Resolved<Value<'a>> {
+        let list = self.list(self.text(span), span)?;
+        match place {
+            Value::Affine(inner, variable) => {
+                Ok(Value::Listed(Listed { inner, list, outer: Affine::VARIABLE }, variable))
+            }
+            Value::Constant(place) => {
+                let numbers = &self.lists[list];
+                let found = usize::try_from(place).ok().and_then(|place| numbers.get(place));
+                match found {
+                    Some(number) => Ok(Value::Constant(*number)),
+                    None => {
+                        let message = format!("index {place} of a list of {} numbers", numbers.len());
+                        self.fail(Problem::new(Code::Range, span, message))
+                    }
+                }
+            }
+            Value::Wrapped(..) | Value::Listed(..) => self.listed_within(span),
+        }
+    }
+
+    fn listed_within<T>(&mut self, span: Span) -> Resolved<T> {
+        let problem = Problem::new(Code::Index, span, "this is no straight line through the numbers of a list");
+        self.fail(problem.help("an index by a list is (d*at[(a*x + b) / c] + e) / f, with numbers a to f"))
     }
 
     fn operate(
@@ -355,7 +506,18 @@ impl<'a> Names<'a> {
         if let (true, Value::Constant(0)) = (divides, right) {
             return self.fail(Problem::new(Code::Arithmetic, span, "a division by zero"));
         }
+        if let (Value::Listed(listed, variable), Value::Constant(_))
+        | (Value::Constant(_), Value::Listed(listed, variable)) = (left, right)
+        {
+            let alone =
+                |value| if let Value::Listed(..) = value { Value::Affine(listed.outer, variable) } else { value };
+            return match self.operate(operator, alone(left), alone(right), span, context)? {
+                Value::Affine(outer, _) => Ok(Value::Listed(Listed { outer, ..listed }, variable)),
+                _ => self.listed_within(span),
+            };
+        }
         let (affine, variable) = match (operator, left, right) {
+            (_, Value::Listed(..), _) | (_, _, Value::Listed(..)) => return self.listed_within(span),
             (_, Value::Constant(left), Value::Constant(right)) => {
                 let value = match operator {
                     Add => left.checked_add(right),
@@ -388,6 +550,10 @@ impl<'a> Names<'a> {
             (_, Value::Affine(_, one), Value::Affine(_, other)) if one.name != other.name => {
                 return self.two_variables(one, other, span, context);
             }
+            (Remainder, Value::Affine(affine, variable), Value::Constant(modulus)) if modulus > 0 => {
+                return Ok(Value::Wrapped(affine, modulus as u64, variable));
+            }
+            (_, Value::Wrapped(..), _) | (_, _, Value::Wrapped(..)) => return self.wrapped_within(span),
             _ => {
                 let help = "an index is (a*x + b) / c, with numbers a, b and c";
                 return self.fail(Problem::new(Code::Index, span, "this index is no straight line").help(help));
@@ -397,6 +563,11 @@ impl<'a> Names<'a> {
             Ok(affine) => Ok(Value::Affine(affine, variable)),
             Err(Overflow) => self.overflow(span),
         }
+    }
+
+    fn wrapped_within<T>(&mut self, span: Span) -> Resolved<T> {
+        let problem = Problem::new(Code::Index, span, "nothing follows `%` in an index but its number");
+        self.fail(problem.help("an index that wraps around is ((a*x + b) / c) % n, with numbers a, b, c and n"))
     }
 
     fn two_variables(
@@ -433,6 +604,12 @@ impl<'a> Names<'a> {
 
     // Types.
 
+    fn is_type(&self, name: &str) -> bool {
+        Primitive::from_name(name).is_some()
+            || self.types.contains_key(name)
+            || self.outer.is_some_and(|outer| outer.types.contains_key(name))
+    }
+
     /// The type of a name.
     pub fn type_named(&mut self, name: &'a str, span: Span) -> Resolved<Type> {
         Ok(self.measured_named(name, span)?.kind)
@@ -466,9 +643,8 @@ impl<'a> Names<'a> {
         let declaration = &syntax.types[kind.declaration];
         let measured = self.nested(declaration.name, |names| names.measured(&declaration.kind));
         let measured = measured.map(|measured| match measured.kind {
-            Type::Record(record) if record.name.is_none() => {
-                let record = Record { name: Some(name.into()), fields: record.fields.clone() };
-                Measured { kind: Type::Record(Arc::new(record)), ..measured }
+            Type::Record(record) if record.name().is_none() => {
+                Measured { kind: Type::Record(Arc::new(record.named(name))), ..measured }
             }
             _ => measured,
         });
@@ -578,7 +754,7 @@ impl<'a> Names<'a> {
                     return self.fail(Problem::new(Code::Empty, *span, "a record of no fields"));
                 }
                 let (size, alignment) = (place.size_bytes().unwrap_or(0), place.alignment_bytes());
-                let kind = Type::Record(Arc::new(Record { name: None, fields }));
+                let kind = Type::Record(Arc::new(Record::new(None, fields)));
                 self.limited(Measured { kind, depth, leaves, size, alignment }, *span)
             }
         }

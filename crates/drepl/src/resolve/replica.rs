@@ -10,6 +10,7 @@ use super::{
 };
 use crate::{
     dataset::Dataset,
+    fill::Fill,
     fragment::{Fragment, Part, Variable},
     index_box::{IndexBox, TooScattered},
     index_set::IndexSet,
@@ -60,16 +61,12 @@ fn resolve<'a>(
     let (mut variables, mut parts) = (Vec::new(), Vec::new());
     let mut seen: HashMap<&str, Span> = HashMap::new();
     let mut failed = false;
+    // What the first view says that holes have.
+    let mut fill: Option<Option<Fill>> = None;
     for entry in &declaration.entries {
         let (size, span) = match entry {
-            ReplicaEntry::Skip(expression) => match names.constant(expression).map(u64::try_from) {
-                Ok(Ok(bytes)) => (bytes, expression.span),
-                Ok(Err(_)) => {
-                    let problem = Problem::new(Code::Extent, expression.span, "a negative number of bytes to skip");
-                    names.problems.push(problem);
-                    failed = true;
-                    continue;
-                }
+            ReplicaEntry::Skip(expression) => match names.gap(expression, 0) {
+                Ok(bytes) => (bytes, expression.span),
                 Err(Noted) => {
                     failed = true;
                     continue;
@@ -95,6 +92,16 @@ fn resolve<'a>(
                 };
                 let fragment = &view.fragment;
                 names.work(fragment.parts().len() as u64 * LEAF_WORK, *span)?;
+                let own = Some(fragment.fill()).filter(|_| !fragment.variables().is_empty());
+                if fill.is_none() {
+                    fill = own;
+                } else if own.is_some_and(|own| fill != Some(own)) {
+                    let message = "a view whose holes have another value than those of the views before it";
+                    let help = "give all views of a replica the same `fill`, or none; or make it two replicas";
+                    names.problems.push(Problem::new(Code::Mismatch, *span, message).help(help));
+                    failed = true;
+                    continue;
+                }
                 for variable in fragment.variables() {
                     let name = format!("{name}.{}", variable.name).into();
                     let offset_bytes = end.saturating_add(variable.offset_bytes);
@@ -124,6 +131,7 @@ fn resolve<'a>(
         end = rest(names, dataset, layout, declaration.span, end, &mut variables, &mut parts)?;
     }
     let fragment = Fragment::new(dataset.clone(), variables, parts, end);
+    let fragment = fragment.map(|fragment| fragment.with_fill(fill.flatten()));
     Ok(Replica {
         name: names.text(declaration.name).into(),
         file: declaration.file.as_deref().map(Arc::from),
@@ -184,6 +192,7 @@ fn rest(
                 let strides_bytes = strides_bytes.map(|(extent, stride)| if *extent == 1 { 0 } else { *stride as i64 });
                 parts.push(Part {
                     leaf: id,
+                    primitive: leaf.primitive,
                     offset_bytes: end,
                     strides_bytes: strides_bytes.collect(),
                     byte_order: layout.byte_order,

@@ -1,13 +1,14 @@
 //! The right side of a variable: what it chooses from an object.
 
-use std::sync::Arc;
+use std::{collections::HashMap, sync::Arc};
 
 use super::{
     affine::Affine,
     fields::{count, each_field, listed, missing_field, record_name},
-    names::{Context, LEAF_WORK, Names, Noted, Resolved, Value, Variable},
+    names::{Context, LEAF_WORK, Listed, Names, Noted, Resolved, SUGGESTION_WORK, Value, Variable},
 };
 use crate::{
+    conversion::is_convertible,
     dataset::LeafId,
     text::{
         diagnostic::{Code, Problem, clip},
@@ -34,6 +35,19 @@ pub enum RightIndex<'a> {
     /// A constant that the object does not have, in a view that is clipped.
     Outside(i64),
     Affine(Affine, Variable<'a>),
+    /// The function's value, less the largest multiple of the number that is no larger.
+    Wrapped(Affine, u64, Variable<'a>),
+    Listed(Listed, Variable<'a>),
+}
+
+impl<'a> RightIndex<'a> {
+    /// The index variable, if there is one.
+    pub fn variable(&self) -> Option<Variable<'a>> {
+        match self {
+            Self::Affine(_, variable) | Self::Wrapped(_, _, variable) | Self::Listed(_, variable) => Some(*variable),
+            _ => None,
+        }
+    }
 }
 
 /// What is chosen from an object.
@@ -49,6 +63,8 @@ pub struct Right<'n, 'a> {
     pub names: &'n mut Names<'a>,
     /// Variables of the left side.
     pub known: &'n [&'a str],
+    /// Names that stand alone in an index there, and are numbers.
+    pub numbers: &'n [&'a str],
     pub groups: u32,
     /// Where the part at hand follows.
     pub behind: Span,
@@ -132,7 +148,13 @@ impl<'a> Right<'_, 'a> {
                 let expected = named.as_ref().map(|(kind, span)| (kind, *span)).or(expected);
                 let mut chosen: Vec<(Arc<str>, Chosen<'a>)> = Vec::new();
                 each_field(self.names, fields, *span, expected, |names, field_span, pattern, expected| {
-                    let mut right = Right { names, known: self.known, groups: self.groups, behind: field_span };
+                    let mut right = Right {
+                        names,
+                        known: self.known,
+                        numbers: self.numbers,
+                        groups: self.groups,
+                        behind: field_span,
+                    };
                     let (field, leaf) = right.field(record, leaf, field_span)?;
                     let node = right.choose(&field.kind, leaf, &pattern.parts, expected)?;
                     self.groups = right.groups;
@@ -152,9 +174,10 @@ impl<'a> Right<'_, 'a> {
     fn field<'r>(&mut self, record: &'r Record, leaf: u32, span: Span) -> Resolved<(&'r Field, u32)> {
         let name = self.names.text(span);
         let Some((position, field)) = record.field(name) else {
-            let what = record.name.as_deref().unwrap_or("this record");
+            self.names.work(SUGGESTION_WORK, span)?;
+            let what = record.name().map_or("this record", |name| name);
             let message = format!("`{}` is no field of {what}", clip(name));
-            let known = record.fields.iter().map(|field| &*field.name);
+            let known = record.fields().iter().map(|field| &*field.name);
             let problem = Problem::new(Code::Unknown, span, message).suggest(name, known.clone());
             let problem = match problem.help {
                 Some(_) => problem,
@@ -162,9 +185,7 @@ impl<'a> Right<'_, 'a> {
             };
             return self.names.fail(problem);
         };
-        let before: u32 = record.fields[..position].iter().map(|field| field.kind.leaves()).sum();
-        self.names.work(before.into(), span)?;
-        Ok((field, leaf + before))
+        Ok((field, leaf + record.leaves_before(position)))
     }
 
     fn wild(&mut self, array: &Array) -> Vec<RightAxis<'a>> {
@@ -182,13 +203,11 @@ impl<'a> Right<'_, 'a> {
             }
             Type::Array(array) => Ok(Chosen::Array(self.wild(array), Box::new(self.whole(&array.element, leaf)?))),
             Type::Record(record) => {
-                let mut next = leaf;
-                let mut fields = Vec::with_capacity(record.fields.len());
-                for field in &record.fields {
-                    fields.push((field.name.clone(), self.whole(&field.kind, next)?));
-                    next += field.kind.leaves();
+                let mut fields = Vec::with_capacity(record.fields().len());
+                for (position, field) in record.fields().iter().enumerate() {
+                    fields.push((field.name.clone(), self.whole(&field.kind, leaf + record.leaves_before(position))?));
                 }
-                Ok(Chosen::Record(record.name.clone(), fields))
+                Ok(Chosen::Record(record.name().cloned(), fields))
             }
         }
     }
@@ -205,21 +224,25 @@ impl<'a> Right<'_, 'a> {
                 Ok(Chosen::Array(self.wild(one), Box::new(element)))
             }
             (Type::Record(one), Type::Record(other)) => {
-                let mut fields = Vec::with_capacity(other.fields.len());
-                for wanted in &other.fields {
+                let mut fields = Vec::with_capacity(other.fields().len());
+                for wanted in other.fields() {
                     let Some((position, field)) = one.field(&wanted.name) else {
                         let problem = missing_field(to, &wanted.name, kind, span);
                         return self.names.fail(problem);
                     };
-                    let before: u32 = one.fields[..position].iter().map(|field| field.kind.leaves()).sum();
-                    self.names.work(before.into(), span)?;
-                    fields.push((field.name.clone(), self.narrow(&field.kind, leaf + before, &wanted.kind, span)?));
+                    let leaf = leaf + one.leaves_before(position);
+                    fields.push((field.name.clone(), self.narrow(&field.kind, leaf, &wanted.kind, span)?));
                 }
-                Ok(Chosen::Record(other.name.clone(), fields))
+                Ok(Chosen::Record(other.name().cloned(), fields))
             }
             _ => {
                 let problem = Problem::new(Code::Mismatch, span, format!("{to} is not {kind}, which the object holds"));
-                self.names.fail(problem.help("values are moved, never converted: write the object's type, or none"))
+                self.names.fail(problem.help(match (kind, to) {
+                    (Type::Primitive(one), Type::Primitive(other)) if is_convertible(*one, *other) => {
+                        "numbers are converted on the left: write the type there"
+                    }
+                    _ => "write the object's type, or none",
+                }))
             }
         }
     }
@@ -227,13 +250,30 @@ impl<'a> Right<'_, 'a> {
     fn index(&mut self, index: &'a Index, extent: u64) -> Resolved<RightIndex<'a>> {
         let Some(expression) = &index.expression else { return Ok(RightIndex::Wild) };
         match self.names.evaluate(expression, Context::Index(self.known))? {
-            Value::Constant(constant) => match u64::try_from(constant) {
-                Ok(index) if index < extent => Ok(RightIndex::Constant(index)),
-                _ => Ok(RightIndex::Outside(constant)),
-            },
+            Value::Constant(constant) => {
+                let name = self.names.lone_name(expression).filter(|name| self.numbers.contains(name));
+                if let Some(name) = name {
+                    // An index variable was meant, which a binding of that name has made a number.
+                    let name = clip(name);
+                    let message = format!("`{name}` is the number {constant} on both sides, and no index variable");
+                    let problem = Problem::new(Code::Index, expression.span, message);
+                    return self.names.fail(problem.help("give the variable another name, or write the number"));
+                }
+                match u64::try_from(constant) {
+                    Ok(index) if index < extent => Ok(RightIndex::Constant(index)),
+                    _ => Ok(RightIndex::Outside(constant)),
+                }
+            }
             Value::Affine(affine, variable) => Ok(RightIndex::Affine(affine, variable)),
+            Value::Wrapped(affine, modulus, variable) => Ok(RightIndex::Wrapped(affine, modulus, variable)),
+            Value::Listed(listed, variable) => Ok(RightIndex::Listed(listed, variable)),
         }
     }
+}
+
+/// The fields of a record, by their names.
+pub fn by_name<'c, 'a>(fields: &'c [(Arc<str>, Chosen<'a>)]) -> HashMap<&'c str, &'c Chosen<'a>> {
+    fields.iter().map(|(name, chosen)| (&**name, chosen)).collect()
 }
 
 /// What is chosen, in a word.

@@ -49,7 +49,8 @@ pub fn lay<'a>(
     let first = dataset.leaves_of(position).next().map_or(0, |(leaf, _)| leaf.0);
     let mut lefts = Lefts::default();
     lefts.read(names, &declaration.left)?;
-    let mut right = Right { names, known: &lefts.known, groups: 0, behind: declaration.object };
+    let mut right =
+        Right { names, known: &lefts.known, numbers: &lefts.numbers, groups: 0, behind: declaration.object };
     let chosen = right.choose(&object.kind, first, &declaration.right.parts, None)?;
     let mut builder = Builder {
         names,

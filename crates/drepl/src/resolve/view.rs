@@ -11,6 +11,7 @@ use super::{
 };
 use crate::{
     dataset::{Dataset, LeafId},
+    fill::unfit,
     fragment::{Fragment, FragmentError, Part},
     index_box::IndexBox,
     schema::View,
@@ -101,8 +102,18 @@ pub fn resolve<'a>(names: &mut Names<'a>, dataset: &Arc<Dataset>, declaration: &
     if !readonly {
         check_writers(names, dataset, &parts, &origins)?;
     }
+    let fill = declaration.attributes.fill;
+    if let Some((fill, span)) = fill
+        && let Some((variable, primitive)) =
+            variables.iter().find_map(|variable| unfit(fill, &variable.kind).map(|primitive| (variable, primitive)))
+    {
+        let message = format!("this is no value of {primitive}, which `{}` has", clip(&variable.name));
+        let help = "choose another one, or give these fields a view of their own";
+        return names.fail(Problem::new(Code::Mismatch, span, message).help(help));
+    }
     let fragment = Fragment::new(dataset.clone(), variables, parts, place.size_bytes().unwrap_or(0));
-    let fragment = Arc::new(checked(names, fragment, declaration.span)?);
+    let fragment = checked(names, fragment, declaration.span)?.with_fill(fill.map(|(fill, _)| fill));
+    let fragment = Arc::new(fragment);
     let default = declaration.attributes.default.is_some();
     let name = declaration.name.map(|span| names.text(span).into());
     Ok(View { name, layout, default, readonly, clipped, fragment })

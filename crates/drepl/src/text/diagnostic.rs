@@ -187,21 +187,21 @@ pub(crate) struct Problem {
 
 impl Problem {
     pub fn new(code: Code, span: Span, message: impl Into<String>) -> Self {
-        Self { code, span, message: message.into(), mark: String::new(), labels: Vec::new(), help: None }
+        Self { code, span, message: line(message), mark: String::new(), labels: Vec::new(), help: None }
     }
 
     pub fn mark(mut self, text: impl Into<String>) -> Self {
-        self.mark = text.into();
+        self.mark = line(text);
         self
     }
 
     pub fn label(mut self, span: Span, text: impl Into<String>) -> Self {
-        self.labels.push((span, text.into()));
+        self.labels.push((span, line(text)));
         self
     }
 
     pub fn help(mut self, text: impl Into<String>) -> Self {
-        self.help = Some(text.into());
+        self.help = Some(line(text));
         self
     }
 
@@ -286,6 +286,17 @@ fn nearest<'a>(written: &str, known: impl IntoIterator<Item = &'a str>) -> Vec<&
     near.dedup();
     let least = near.first().map_or(0, |(distance, _)| *distance);
     near.into_iter().take_while(|(distance, _)| *distance == least).map(|(_, name)| name).take(3).collect()
+}
+
+/// At most so much that it can be read: names, types and paths are as long as somebody made them.
+fn line(text: impl Into<String>) -> String {
+    const SHOWN_MAX: usize = 600;
+    let mut text = text.into();
+    if let Some((end, _)) = text.char_indices().nth(SHOWN_MAX) {
+        text.truncate(end);
+        text.push('…');
+    }
+    text
 }
 
 /// At most so much of a word that a message stays one line.

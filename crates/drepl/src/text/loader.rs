@@ -33,7 +33,7 @@ pub struct Nothing;
 
 impl Loader for Nothing {
     fn load(&mut self, _: &str, _: &str) -> Result<Loaded, String> {
-        Err("a text that comes from no file can include none; read it with `parse_file`, or give a loader".into())
+        Err("a text that comes from no file can include none: put it into a file, and read that".into())
     }
 }
 

@@ -8,13 +8,26 @@ use super::{
     loader::Loader,
     source::Span,
     syntax::*,
-    token::{Bracket, Kind},
+    token::{Bracket, Kind, LEAST, too_large},
 };
-use crate::types::{AxisOrder, ByteOrder, DEPTH_MAX, Packing};
+use crate::{
+    fill::Fill,
+    types::{AxisOrder, ByteOrder, DEPTH_MAX, Packing},
+};
 
 /// Words between a view's or replica's name and its brace.
-const ATTRIBUTES: [&str; 9] =
-    ["rowmajor", "columnmajor", "bigendian", "littleendian", "packed", "aligned", "default", "readonly", "clipped"];
+const ATTRIBUTES: [&str; 10] = [
+    "rowmajor",
+    "columnmajor",
+    "bigendian",
+    "littleendian",
+    "packed",
+    "aligned",
+    "default",
+    "readonly",
+    "clipped",
+    "fill",
+];
 
 /// Reads a text and what it includes.
 pub fn parse(name: &str, text: &str, loader: &mut dyn Loader) -> Result<Syntax, Diagnostics> {
@@ -140,8 +153,16 @@ impl Parser<'_> {
             Kind::Const => {
                 let name = self.expect_name("the name of a constant")?;
                 self.expect(Kind::Equals, "`=`")?;
-                let value = self.expression()?;
-                self.syntax.constants.push(Constant { name, value });
+                let value = match self.accept(Kind::Open(Bracket::Square)) {
+                    None => ConstantValue::Number(self.expression()?),
+                    Some(_) => {
+                        let mut numbers = Vec::new();
+                        self.list(Self::expression, |number| numbers.push(number))?;
+                        self.expect(Kind::Close(Bracket::Square), "`,` or `]`")?;
+                        ConstantValue::List(numbers)
+                    }
+                };
+                self.syntax.constants.push(ConstantDeclaration { name, value });
             }
             _ => {
                 let names = self.names("the name of an object")?;
@@ -195,7 +216,7 @@ impl Parser<'_> {
         let mut attributes = Attributes::default();
         while self.peek() == Kind::Name {
             let span = self.next().span;
-            let word = self.sources.text(span);
+            let word = &*self.sources.text(span).to_owned();
             let mut before = None;
             match word {
                 "complete" => before = attributes.complete.replace(span),
@@ -208,6 +229,10 @@ impl Parser<'_> {
                 "littleendian" => before = note(&mut attributes.byte_order, ByteOrder::LittleEndian, span),
                 "packed" => before = note(&mut attributes.packing, Packing::Packed, span),
                 "aligned" => before = note(&mut attributes.packing, Packing::Aligned, span),
+                "fill" => {
+                    let value = self.fill_value()?;
+                    before = note(&mut attributes.fill, value, span);
+                }
                 _ => {}
             }
             if !known.contains(&word) {
@@ -222,7 +247,40 @@ impl Parser<'_> {
             }
             self.twice(span, before, "view");
         }
+        if let (Some(default), Some(readonly)) = (attributes.default, attributes.readonly) {
+            let message = "a view is either `default` or `readonly`";
+            let help = "what is written to views that are stored nowhere goes to the default one";
+            self.problems.push(Problem::new(Code::Duplicate, default, message).label(readonly, "here").help(help));
+        }
         Ok(attributes)
+    }
+
+    /// What stands behind `fill`.
+    fn fill_value(&mut self) -> Parsed<Fill> {
+        let minus = self.accept(Kind::Minus);
+        let token = self.token();
+        match (token.kind, minus) {
+            (Kind::Name, None) if self.sources.text(token.span) == "nan" => {
+                self.next();
+                Ok(Fill::NotANumber)
+            }
+            (Kind::Number(number), _) => {
+                self.next();
+                if self.peek() == Kind::Dot {
+                    return self.refuse("what holes have as a whole number, or `nan`");
+                }
+                let sign = if minus.is_some() { -1 } else { 1 };
+                match i64::try_from(sign * i128::from(number)) {
+                    Ok(number) => Ok(Fill::Number(number)),
+                    Err(_) => {
+                        let message = too_large(self.sources.text(token.span));
+                        self.problems.push(Problem::new(Code::Arithmetic, token.span, message));
+                        Err(Noted)
+                    }
+                }
+            }
+            _ => self.refuse("what holes have: a whole number, or `nan`"),
+        }
     }
 
     /// Refuses an attribute that says what another has said, or the contrary.
@@ -319,12 +377,61 @@ impl Parser<'_> {
         let open = self.next().span;
         let mut fields = Vec::new();
         let close = self.fields_block(open, |parser| {
+            let word = parser.token().span;
+            if parser.skips() {
+                parser.next();
+                let skip = Some(parser.expression()?);
+                if !left {
+                    let problem = Problem::new(Code::Syntax, word, "bytes are left out on the left");
+                    parser.problems.push(problem.help("write `var a [i]{rho; skip 4; id} = b[i]{rho; id}`"));
+                    return Err(Noted);
+                }
+                fields.push(PatternField { names: Vec::new(), pattern: Pattern::default(), skip });
+                return Ok(());
+            }
+            let skip = if left { parser.lone_skip() } else { None };
             let names = parser.names("the name of a field")?;
             let pattern = parser.pattern(left)?;
-            fields.push(PatternField { names, pattern });
+            fields.push(PatternField { names, pattern, skip });
             Ok(())
         })?;
         Ok(PatternPart::Fields { fields, span: open.to(close) })
+    }
+
+    /// Whether bytes are left out here, and this is no field that is called so: a number follows, or what only an expression can be.
+    fn skips(&self) -> bool {
+        self.is_skip()
+            && match self.kind(1) {
+                Some(Kind::Number(_) | Kind::Open(Bracket::Round) | Kind::Minus) => true,
+                Some(Kind::Name) => matches!(
+                    self.kind(2),
+                    Some(
+                        Kind::Plus
+                            | Kind::Minus
+                            | Kind::Star
+                            | Kind::Slash
+                            | Kind::Percent
+                            | Kind::Open(Bracket::Square)
+                    )
+                ),
+                _ => false,
+            }
+    }
+
+    /// The name behind `skip`, where nothing but a name follows: the number of bytes, unless it is the type of a field that is called so.
+    fn lone_skip(&self) -> Option<Expression> {
+        let name = self.tokens.get(self.at + 1).filter(|next| next.kind == Kind::Name && !next.fresh_line)?;
+        let step = Step { kind: StepKind::Name, span: name.span };
+        self.is_skip().then(|| Expression { steps: SmallVec::from_iter([step]), span: name.span })
+    }
+
+    fn is_skip(&self) -> bool {
+        self.peek() == Kind::Name && self.sources.text(self.token().span) == "skip"
+    }
+
+    /// What a token behind the one at hand is.
+    fn kind(&self, behind: usize) -> Option<Kind> {
+        self.tokens.get(self.at + behind).map(|token| token.kind)
     }
 
     fn index(&mut self, left: bool) -> Parsed<Index> {
@@ -366,7 +473,14 @@ impl Parser<'_> {
             self.expect_name("the name of a replica")?;
             return Err(Noted);
         };
-        let file = self.accept(Kind::Text).map(|file| self.unquote(file));
+        let file = self.accept(Kind::Text).map(|span| {
+            let file = self.unquote(span);
+            if file.is_empty() {
+                let problem = Problem::new(Code::Syntax, span, "a file without a name");
+                self.problems.push(problem.help("name it, or leave the quotes out: the caller says then where it is"));
+            }
+            file
+        });
         let open = self.expect(Kind::Open(Bracket::Brace), "`{`, or the name of a file in quotes")?;
         let mut entries = Vec::new();
         let closed = self.block(open, |parser| {
@@ -376,7 +490,7 @@ impl Parser<'_> {
                     parser.next();
                     entries.push(ReplicaEntry::View(parser.expect_name("the name of a view")?));
                 }
-                Kind::Name if parser.sources.text(token.span) == "skip" => {
+                Kind::Name if parser.is_skip() => {
                     parser.next();
                     entries.push(ReplicaEntry::Skip(parser.expression()?));
                 }
@@ -436,16 +550,32 @@ impl Parser<'_> {
             match token.kind {
                 Kind::Number(number) => {
                     parser.next();
+                    let number = i64::try_from(number).unwrap_or_else(|_| {
+                        let message = too_large(parser.sources.text(token.span));
+                        parser.problems.push(Problem::new(Code::Arithmetic, token.span, message));
+                        1
+                    });
                     steps.push(Step { kind: StepKind::Number(number), span: token.span });
                     Ok(token.span)
                 }
                 Kind::Name => {
                     parser.next();
-                    steps.push(Step { kind: StepKind::Name, span: token.span });
-                    Ok(token.span)
+                    if parser.accept(Kind::Open(Bracket::Square)).is_none() {
+                        steps.push(Step { kind: StepKind::Name, span: token.span });
+                        return Ok(token.span);
+                    }
+                    parser.sum(steps)?;
+                    let close = parser.expect(Kind::Close(Bracket::Square), "`]`")?;
+                    steps.push(Step { kind: StepKind::Element, span: token.span });
+                    Ok(token.span.to(close))
                 }
                 Kind::Minus => {
                     parser.next();
+                    if let Some(digits) = parser.accept(Kind::Number(LEAST)) {
+                        let span = token.span.to(digits);
+                        steps.push(Step { kind: StepKind::Number(i64::MIN), span });
+                        return Ok(span);
+                    }
                     let span = token.span.to(parser.factor(steps)?);
                     steps.push(Step { kind: StepKind::Negate, span });
                     Ok(span)

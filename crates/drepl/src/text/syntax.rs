@@ -5,24 +5,33 @@ use std::sync::Arc;
 use smallvec::SmallVec;
 
 use super::source::{Sources, Span};
-use crate::types::{AxisOrder, ByteOrder, Packing};
+use crate::{
+    fill::Fill,
+    types::{AxisOrder, ByteOrder, Packing},
+};
 
 /// Everything that a text and what it includes declare.
 #[derive(Debug, Clone, Default)]
 pub struct Syntax {
     pub sources: Arc<Sources>,
-    pub constants: Vec<Constant>,
+    pub constants: Vec<ConstantDeclaration>,
     pub types: Vec<TypeDeclaration>,
     pub objects: Vec<ObjectDeclaration>,
     pub views: Vec<ViewDeclaration>,
     pub replicas: Vec<ReplicaDeclaration>,
 }
 
-/// `const N = 1000`
+/// `const N = 1000`, or `const at = [3, 7, 19]`
 #[derive(Debug, Clone)]
-pub struct Constant {
+pub struct ConstantDeclaration {
     pub name: Span,
-    pub value: Expression,
+    pub value: ConstantValue,
+}
+
+#[derive(Debug, Clone)]
+pub enum ConstantValue {
+    Number(Expression),
+    List(Vec<Expression>),
 }
 
 /// `type Cell struct { rho, e float64 }`
@@ -59,7 +68,7 @@ pub struct Expression {
     pub span: Span,
 }
 
-/// A number or name to put on the stack, or an operation on what is on top of it.
+/// A number or name to put on the stack, or an operation on what is on top of it, which names the list that it looks into.
 #[derive(Debug, Clone, Copy)]
 pub struct Step {
     pub kind: StepKind,
@@ -71,6 +80,8 @@ pub struct Step {
 pub enum StepKind {
     Number(i64),
     Name,
+    /// The number of a list, whose name this is, at the place that is on top.
+    Element,
     Negate,
     Add,
     Subtract,
@@ -97,6 +108,7 @@ pub struct Attributes {
     pub default: Option<Span>,
     pub readonly: Option<Span>,
     pub clipped: Option<Span>,
+    pub fill: Option<(Fill, Span)>,
     pub complete: Option<Span>,
 }
 
@@ -138,10 +150,13 @@ pub struct Index {
     pub span: Span,
 }
 
+/// `rho, e [i]`, or `skip 4`, which has no names.
 #[derive(Debug, Clone)]
 pub struct PatternField {
     pub names: Vec<Span>,
     pub pattern: Pattern,
+    /// Bytes that are left out. Where there are names, too, `skip N` stands here: it is a field if `N` is a type.
+    pub skip: Option<Expression>,
 }
 
 /// `replica complete main "main.dat" { view sim; view soa }`

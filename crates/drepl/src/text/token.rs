@@ -1,14 +1,15 @@
 //! From characters to tokens.
 
 use super::{
-    diagnostic::{Code, DIAGNOSTICS_MAX, Problem},
+    diagnostic::{Code, DIAGNOSTICS_MAX, Problem, clip},
     source::Span,
 };
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
     Name,
-    Number(i64),
+    /// At most 2⁶³, which fits behind a minus sign.
+    Number(u64),
     /// With its quotes.
     Text,
     Open(Bracket),
@@ -98,6 +99,14 @@ pub const KEYWORDS: [(&str, Kind); 7] = [
     ("view", Kind::View),
     ("replica", Kind::Replica),
 ];
+
+/// What the least number has behind its minus sign.
+pub const LEAST: u64 = 1 << 63;
+
+/// What is said of digits that are too many.
+pub fn too_large(word: &str) -> String {
+    format!("{} does not fit a 64-bit integer", clip(word))
+}
 
 /// All tokens of a text, the last of them [`Kind::End`].
 pub fn tokens(file: u32, text: &str, problems: &mut Vec<Problem>) -> Vec<Token> {
@@ -221,15 +230,16 @@ impl Lexer<'_> {
         let word = &self.text[self.at..self.at + bytes];
         let digits = |word: &str| word.bytes().all(|byte| byte.is_ascii_digit() || byte == b'_');
         let value = match word.strip_prefix("0x") {
-            Some(hex) => i64::from_str_radix(&hex.replace('_', ""), 16).ok(),
+            Some(hex) => u64::from_str_radix(&hex.replace('_', ""), 16).ok(),
             None if !word.contains('_') => word.parse().ok(),
             None => word.replace('_', "").parse().ok(),
         };
+        let value = value.filter(|value| *value <= LEAST);
         if value.is_none() {
             let (code, message) = if digits(word) {
-                (Code::Arithmetic, format!("{word} does not fit a 64-bit integer"))
+                (Code::Arithmetic, too_large(word))
             } else {
-                (Code::Syntax, format!("`{word}` is neither a number nor a name"))
+                (Code::Syntax, format!("`{}` is neither a number nor a name", clip(word)))
             };
             let problem = Problem::new(code, self.span(self.at, self.at + bytes), message);
             self.problems.push(match code {

@@ -3,7 +3,7 @@
 
 use crate::dice::Dice;
 use drepl::{
-    IndexBox, IndexSet, Missing, Piece, Plan, Progression, Share,
+    Bindings, Fragment, IndexBox, IndexSet, Missing, Piece, Plan, Program, Progression, Schema, Share, Source, Wanted,
     dataset::LeafId,
     executor::{ExecuteError, Executor},
     picture::Picture,
@@ -113,4 +113,39 @@ fn a_plan_of_more_bytes_than_64_bits_count_says_so_and_moves_none() {
     let plan = Plan::decode(&Plan { transfers, ..Plan::default() }.encode()).unwrap();
     assert_eq!(plan.moved_bytes(), u64::MAX);
     use_all(&plan);
+}
+
+#[test]
+fn fragments_and_schemas_from_anywhere_are_refused_or_used_like_others() {
+    let text = "type Cell struct { rho float64; flux [3]float32 } var mesh [4,5]Cell var line [40]int16
+        view all { var mesh = mesh } view part aligned clipped { var m [i:4,j:4]{flux} = mesh[i-1,4-j]; var l = line }
+        replica complete file \"file.raw\" { skip 3; view part }";
+    let schema = Program::parse(text).unwrap().bind(&Bindings::new()).unwrap();
+    let wanted = schema.replica("file").unwrap().fragment.clone();
+    let (fragment, whole) = (wanted.encode(), schema.encode());
+    let mut read = 0;
+    for seed in 0..20_000 {
+        let dice = &mut Dice(seed);
+        let mut bytes = if dice.one_in(2) { fragment.clone() } else { whole.clone() };
+        for _ in 0..dice.roll(1, 3) {
+            let at = dice.roll(0, bytes.len() as u64 - 1) as usize;
+            match dice.roll(0, 3) {
+                0 => bytes[at] = number(dice) as u8,
+                1 => drop(bytes.remove(at)),
+                2 => bytes.insert(at, number(dice) as u8),
+                _ => bytes[at] ^= 1 << dice.roll(0, 7),
+            }
+        }
+        let views = Schema::decode(&bytes).into_iter().flat_map(|schema| schema.views().to_vec());
+        let found = Fragment::decode(&bytes).into_iter().chain(views.map(|view| view.fragment));
+        for fragment in found {
+            read += 1;
+            let _ = fragment.with_strides(&[24, -8]);
+            let source = Source { fragment: fragment.clone(), version: 0, cost: 0, readable: true };
+            if let Ok(plan) = drepl::plan(&Wanted::newest(&wanted), &[source]) {
+                use_all(&plan);
+            }
+        }
+    }
+    assert!(read > 1000, "{read}");
 }

@@ -7,6 +7,7 @@ mod fork;
 mod hostile;
 mod language;
 mod model;
+mod numbers;
 mod picture;
 mod planner;
 mod update;

@@ -45,7 +45,7 @@ fn check(dice: &mut Dice, wanted: &Wanted<'_>, sources: &[Source], plan: &Plan) 
     model::convert(wanted.fragment, &expected, sources, &buffers, &mut right);
     let mut direct = before.clone();
     for (source, transfer) in &plan.transfers {
-        model::interpret(transfer.moves(), &buffers[*source], &mut direct);
+        model::interpret(transfer, &buffers[*source], &mut direct);
     }
     assert_eq!(direct, right, "{plan}");
 
@@ -62,8 +62,8 @@ fn check(dice: &mut Dice, wanted: &Wanted<'_>, sources: &[Source], plan: &Plan) 
         assert_eq!(sent, share);
         assert!(sent.pieces.iter().all(|piece| piece.source == sent.source));
         let mut compact = vec![0; usize::try_from(sent.transfer.moved_bytes()).unwrap()];
-        model::interpret(sent.transfer.pack().moves(), &buffers[sent.source], &mut compact);
-        model::interpret(share.transfer.unpack().moves(), &compact, &mut remote);
+        model::interpret(&sent.transfer.pack(), &buffers[sent.source], &mut compact);
+        model::interpret(&share.transfer.unpack(), &compact, &mut remote);
     }
     assert_eq!(remote, right);
     assert_eq!(Plan::decode(&plan.encode()).unwrap(), *plan);
@@ -162,7 +162,8 @@ fn packed(dataset: &Arc<Dataset>, elements: IndexBox) -> Fragment {
         bytes *= axis.count();
     }
     let byte_order = ByteOrder::LittleEndian;
-    let part = Part { leaf: LeafId(0), elements, offset_bytes: 0, strides_bytes, byte_order };
+    let (leaf, primitive) = (LeafId(0), Primitive::Float64);
+    let part = Part { leaf, primitive, elements, offset_bytes: 0, strides_bytes, byte_order };
     Fragment::new(dataset.clone(), Vec::new(), vec![part], bytes).unwrap()
 }
 
@@ -217,6 +218,7 @@ fn fields_that_are_missing_are_named_with_their_objects() {
     let dataset = Arc::new(Dataset::new(objects).unwrap());
     let part = |leaf, elements, offset_bytes, strides: &[i64]| Part {
         leaf: LeafId(leaf),
+        primitive: dataset.leaves()[leaf as usize].primitive,
         elements,
         offset_bytes,
         strides_bytes: strides.into(),
@@ -224,7 +226,7 @@ fn fields_that_are_missing_are_named_with_their_objects() {
     };
     let flux = IndexBox::new([Progression::new(32, 2, 16).unwrap(), Progression::all(3).unwrap()]).unwrap();
     let parts = vec![part(2, IndexBox::new([]).unwrap(), 0, &[]), part(1, flux, 8, &[12, 4])];
-    let fragment = Fragment::new(dataset, Vec::new(), parts, 200).unwrap();
+    let fragment = Fragment::new(dataset.clone(), Vec::new(), parts, 200).unwrap();
     let plan = plan(&Wanted::newest(&fragment), &[]).unwrap();
     let names: Vec<String> = plan.missing.iter().map(ToString::to_string).collect();
     assert_eq!(names, ["mesh.flux[32..63 step 2, 0..3]", "time"]);

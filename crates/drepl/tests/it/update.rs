@@ -5,7 +5,7 @@ use crate::model;
 use std::{collections::BTreeMap, sync::Arc};
 
 use crate::model::{Dice, Element};
-use drepl::{Fragment, IndexSet, Participant, Updates, Written, dataset::LeafId, overlaps, update::UpdateError};
+use drepl::{Fragment, IndexSet, Part, Participant, Updates, Written, dataset::LeafId, overlaps, update::UpdateError};
 use proptest::prelude::*;
 
 fn participants(dice: &mut Dice) -> Vec<Participant> {
@@ -35,19 +35,19 @@ fn written(dice: &mut Dice, fragment: &Fragment) -> Written {
     }
 }
 
-/// Which bytes of the writer hold each element that was written.
-fn changed(fragment: &Fragment, written: &Written) -> BTreeMap<(LeafId, Element), Vec<usize>> {
+/// Which part of the writer holds each element that was written.
+fn changed<'f>(fragment: &'f Fragment, written: &Written) -> BTreeMap<(LeafId, Element), &'f Part> {
     let mut changed = BTreeMap::new();
     for part in fragment.parts() {
         for element in model::elements(&part.elements) {
-            let bytes = model::bytes_of(fragment, part, &element);
+            let bytes = model::bytes_of(part, &element);
             let hit = match written {
                 Written::All => true,
                 Written::Elements(leaf, set) => *leaf == part.leaf && set.contains(&element),
                 Written::Bytes(range) => bytes.iter().any(|byte| range.contains(&(*byte as u64))),
             };
             if hit {
-                changed.insert((part.leaf, element), bytes);
+                changed.insert((part.leaf, element), part);
             }
         }
     }
@@ -83,8 +83,7 @@ proptest! {
                     let Some(from) = changed.get(&(part.leaf, element.clone())) else { continue };
                     if participant.materialised && position != writer {
                         concerned = true;
-                        let to = model::bytes_of(&participant.fragment, part, &element);
-                        from.iter().zip(to).for_each(|(from, to)| right[to] = source[*from]);
+                        model::copy(&element, from, &source, part, &mut right);
                     }
                 }
             }
@@ -93,7 +92,7 @@ proptest! {
             let mut after = before;
             for (from, transfer) in own.iter().flat_map(|update| &update.plan.transfers) {
                 prop_assert_eq!(*from, writer);
-                model::interpret(transfer.moves(), &source, &mut after);
+                model::interpret(transfer, &source, &mut after);
             }
             prop_assert_eq!(after, right);
             prop_assert!(own.iter().all(|update| update.plan.is_complete()));
@@ -112,7 +111,7 @@ proptest! {
             let boxes: Vec<_> = touched.iter().filter(|found| found.0 == number).map(|found| &found.1).collect();
             prop_assert!(boxes.len() <= 2 * part.elements.rank() + 2);
             let hit = |element: &Element| {
-                model::bytes_of(&fragment, part, element).iter().any(|byte| range.contains(&(*byte as u64)))
+                model::bytes_of(part, element).iter().any(|byte| range.contains(&(*byte as u64)))
             };
             let expected = model::elements(&part.elements).into_iter().filter(hit).collect();
             prop_assert_eq!(model::disjoint(boxes), expected);

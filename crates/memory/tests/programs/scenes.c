@@ -11,6 +11,7 @@
 #include <setjmp.h>
 #include <signal.h>
 #include <spawn.h>
+#include <stdatomic.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -22,6 +23,8 @@
 #include <sys/syscall.h>
 #include <sys/time.h>
 #include <sys/wait.h>
+#include <threads.h>
+#include <ucontext.h>
 #include <unistd.h>
 
 #define MIB ((size_t)1 << 20)
@@ -34,6 +37,9 @@
     } while (0)
 
 extern char **environ;
+
+// Of the pool's pages: 2 MiB, unless the environment says otherwise.
+static int large_kib = 2048;
 
 // KiB of the pages that an address lies in.
 static int page_kib(const void *address) {
@@ -89,7 +95,7 @@ static void heap(void) {
     long before = faults();
     fill(at, bytes, 1);
     CHECK(faults() - before < 16);
-    CHECK(page_kib(at + 2 * MIB) == 2048 && page_kib(at + bytes - 1) == 2048);
+    CHECK(page_kib(at + 2 * MIB) == large_kib && page_kib(at + bytes - 1) == large_kib);
     free(at);
     before = faults();
     for (int step = 0; step < 100; step++) {
@@ -106,7 +112,416 @@ static void heap(void) {
     for (int i = 0; i < 100000; i++)
         ((char *)block(48))[47] = 1;
     char *small = block(48);
-    CHECK(page_kib(small) == 2048 || page_kib(small) == 4);
+    CHECK(page_kib(small) == large_kib || page_kib(small) == 4);
+}
+
+// Blocks of a power of two take what they are, and no more.
+static void tight(void) {
+    char *blocks[2];
+    for (int i = 0; i < 2; i++) {
+        blocks[i] = block(32 * MIB);
+        CHECK(page_kib(blocks[i] + 2 * MIB) == large_kib && page_kib(blocks[i] + 32 * MIB - 1) == large_kib);
+        CHECK(malloc_usable_size(blocks[i]) < 32 * MIB + 64 * 1024);
+    }
+    // What both had is one free block.
+    free(blocks[0]);
+    free(blocks[1]);
+    char *both = block(64 * MIB);
+    CHECK(page_kib(both + 2 * MIB) == large_kib && page_kib(both + 64 * MIB - 1) == large_kib);
+    // What is shrunk is another's.
+    uintptr_t begin = (uintptr_t)both;
+    CHECK((uintptr_t)realloc(both, 8 * MIB) == begin);
+    char *rest = block(48 * MIB);
+    CHECK(page_kib(rest + 48 * MIB - 1) == large_kib);
+    CHECK((uintptr_t)rest > begin);
+}
+
+// A block that grows by little each time stays where it is as long as nothing is behind it, and has what it had.
+static void grows(void) {
+    char *at = block(MIB), *first = at;
+    for (size_t bytes = 1; bytes < 200; bytes++) {
+        memset(at + (bytes - 1) * MIB, (char)bytes, MIB);
+        at = realloc(at, (bytes + 1) * MIB);
+        CHECK(at == first);
+    }
+    // Now something is.
+    char *behind = block(2 * MIB);
+    fill(behind, 2 * MIB, 7);
+    at = realloc(at, 300 * MIB);
+    CHECK(at && at != first);
+    for (size_t mib = 0; mib < 199; mib++)
+        CHECK(at[mib * MIB] == (char)(mib + 1) && at[mib * MIB + MIB - 1] == (char)(mib + 1));
+    CHECK(is_all(behind, 2 * MIB, 7));
+    // And back into what the allocator of small blocks has.
+    at = realloc(at, 1000);
+    CHECK(at && at[0] == 1 && at[999] == 1);
+}
+
+enum { ROWS = 20000 };
+
+// Of rows of two arrays each, which grow side by side as those of a sparse matrix, those of a kind lie one behind the other.
+static void grow_apart(void) {
+    static char *one[ROWS], *other[ROWS];
+    for (int row = 0; row < ROWS; row++) {
+        for (size_t count = 4; count <= 32; count *= 2) {
+            CHECK(one[row] = realloc(one[row], 4 * count));
+            CHECK(other[row] = realloc(other[row], 8 * count));
+            memset(one[row] + 2 * count, 1, 2 * count);
+            memset(other[row] + 4 * count, 2, 4 * count);
+        }
+    }
+    int behind = 0;
+    for (int row = 1; row < ROWS; row++)
+        behind += one[row] == one[row - 1] + 128;
+    CHECK(behind > ROWS / 10 * 9);
+    for (int row = 0; row < ROWS; row++) {
+        CHECK(is_all(one[row] + 8, 120, 1) && is_all(other[row] + 16, 240, 2));
+        free(one[row]);
+        free(other[row]);
+    }
+}
+
+static void tag(char *at, size_t bytes, char with) {
+    fill(at, bytes, with);
+    at[bytes - 1] = with;
+}
+
+static int is_tagged(char *at, size_t bytes, char with) {
+    return is_all(at, bytes, with) && at[bytes - 1] == with;
+}
+
+// Each of several threads takes, changes and frees large blocks in any order, and finds in each what it wrote.
+static void *takes_large(void *seed) {
+    enum { BLOCKS = 12 };
+    unsigned state = (unsigned)(uintptr_t)seed * 7919 + 1;
+    struct {
+        char *at;
+        size_t bytes;
+        char with;
+    } all[BLOCKS] = {0};
+    for (int step = 0; step < 1500; step++) {
+        unsigned some[4];
+        for (int i = 0; i < 4; i++)
+            some[i] = (state = state * 1103515245 + 12345) >> 8;
+        int slot = (int)(some[0] % BLOCKS);
+        size_t bytes = MIB + some[1] % (8 * MIB), had = all[slot].bytes;
+        char with = (char)(1 + step % 100 + (int)(uintptr_t)seed), *at = all[slot].at;
+        CHECK(!at || is_tagged(at, had, all[slot].with));
+        if (at && some[2] % 3 == 0) {
+            at = realloc(at, bytes);
+            CHECK(at && is_all(at, had < bytes ? had : bytes, all[slot].with));
+        } else {
+            free(at);
+            size_t align = (size_t)4096 << some[3] % 14;
+            if (some[2] % 4 == 0) {
+                at = calloc(1, bytes);
+                CHECK(at && is_tagged(at, bytes, 0));
+            } else if (some[2] % 4 == 1) {
+                bytes += 2 * MIB;
+                CHECK(!posix_memalign((void **)&at, align, bytes) && (uintptr_t)at % align == 0);
+            } else
+                at = block(bytes);
+        }
+        CHECK(malloc_usable_size(at) >= bytes);
+        tag(at, bytes, with);
+        all[slot].at = at, all[slot].bytes = bytes, all[slot].with = with;
+    }
+    for (int i = 0; i < BLOCKS; i++) {
+        CHECK(!all[i].at || is_tagged(all[i].at, all[i].bytes, all[i].with));
+        free(all[i].at);
+    }
+    return NULL;
+}
+
+static void large(void) {
+    pthread_t all[3];
+    for (uintptr_t i = 0; i < 3; i++)
+        CHECK(!pthread_create(&all[i], NULL, takes_large, (void *)i));
+    for (int i = 0; i < 3; i++)
+        CHECK(!pthread_join(all[i], NULL));
+    // What they had is one free block now.
+    long before = faults();
+    fill(block(96 * MIB), 96 * MIB, 1);
+    CHECK(faults() - before < 16);
+}
+
+// Whoever gets a freed block finds memory, whatever the program had done to its pages, and nothing else of what was there.
+static void reused(void) {
+    char path[] = "/tmp/reused-XXXXXX";
+    int file = mkstemp(path);
+    CHECK(file >= 0 && !unlink(path) && !ftruncate(file, 4096) && pwrite(file, "precious", 8, 0) == 8);
+    for (int how = 0; how < 6; how++) {
+        size_t bytes = 40 * MIB;
+        char *at = NULL, *other = NULL;
+        CHECK(!posix_memalign((void **)&at, 4096, bytes));
+        memset(at, 1, bytes);
+        char *part = at + 9 * MIB;
+        if (how == 0)
+            CHECK(!mprotect(part, 4096, PROT_READ));
+        else if (how == 1)
+            CHECK(!munmap(part, MIB));
+        else if (how == 2)
+            CHECK(mmap(part, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, file, 0) == part);
+        else if (how == 3)
+            CHECK(mremap(part, MIB, MIB, MREMAP_MAYMOVE | MREMAP_FIXED, at + 20 * MIB) == at + 20 * MIB);
+        else if (how == 4)
+            CHECK(!madvise(part, 4096, MADV_DONTFORK));
+        else
+            CHECK(mremap(part, 2 * MIB, MIB, 0) == part);
+        if (how == 1 || how == 3 || how == 5) {
+            // Nobody else is put where the program took memory away.
+            other = mmap(part + (how == 5) * MIB, MIB, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+            CHECK(other != MAP_FAILED && (other < at || other >= at + bytes));
+            memset(other, 7, MIB);
+        }
+        free(at);
+        char *next = calloc(1, bytes - MIB);
+        CHECK(next >= at && next < at + bytes);
+        for (size_t i = 0; i < bytes - MIB; i++)
+            CHECK(next[i] == 0);
+        memset(next, 2, bytes - MIB);
+        char kept[9] = {0};
+        CHECK(pread(file, kept, 8, 0) == 8 && !strcmp(kept, "precious"));
+        CHECK(!other || (is_all(other, MIB, 7) && !munmap(other, MIB)));
+        free(next);
+    }
+    close(file);
+}
+
+// What a block in the pool was advised is forgotten with it: a child of who has it next finds what he wrote.
+static void advised(void) {
+    enum { GUARD_INSTALL = 102 };
+    int all[] = {MADV_DONTFORK, MADV_WIPEONFORK, MADV_DONTDUMP, GUARD_INSTALL};
+    size_t bytes = 16 * MIB;
+    for (int i = 0; i < 4; i++) {
+        char *at = NULL;
+        CHECK(!posix_memalign((void **)&at, 4096, bytes));
+        fill(at, bytes, 1);
+        // None of it was ever touched by such a call.
+        char *more = NULL;
+        CHECK(!posix_memalign((void **)&more, 2 * MIB, bytes));
+        fill(more, bytes, 1);
+        CHECK(page_kib(more + 4 * MIB) == large_kib);
+        CHECK(!madvise(more + 4 * MIB + 4096, 6 * MIB, all[i]) || (all[i] == GUARD_INSTALL && errno == EINVAL));
+        free(more);
+        char *next = NULL;
+        CHECK(!posix_memalign((void **)&next, 2 * MIB, bytes) && next == more);
+        fill(next, bytes, 7);
+        pid_t child = fork();
+        CHECK(child >= 0);
+        if (child == 0)
+            _exit(is_all(next, bytes, 7) ? 0 : 1);
+        CHECK(ended(child) == 0);
+        // The next one is to have pages of the pool again.
+        CHECK(malloc(12 * MIB));
+    }
+}
+
+// What a child has not got of a block is nobody's: neither its own mappings come to lie there, nor is it lost when the block is freed.
+static void child_holes(void) {
+    size_t bytes = 16 * MIB;
+    char *at = NULL;
+    CHECK(!posix_memalign((void **)&at, 4096, bytes));
+    fill(at, bytes, 1);
+    CHECK(!madvise(at + 4096, 12 * MIB, MADV_DONTFORK));
+    pid_t child = fork();
+    CHECK(child >= 0);
+    if (child == 0) {
+        alarm(60);
+        enum { MAPPINGS = 64 };
+        char *all[MAPPINGS];
+        for (int i = 0; i < MAPPINGS; i++) {
+            size_t some = i % 2 ? 8 * MIB : 4096;
+            all[i] = mmap(NULL, some, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+            CHECK(all[i] != MAP_FAILED && (all[i] >= at + bytes || all[i] + some <= at));
+            *all[i] = 5;
+        }
+        CHECK(at[0] == 1 && is_all(at + 13 * MIB, 2 * MIB, 1));
+        free(at);
+        char *next = block(bytes);
+        fill(next, bytes, 9);
+        for (int i = 0; i < MAPPINGS; i++)
+            CHECK(*all[i] == 5);
+        _exit(is_all(next, bytes, 9) ? 0 : 1);
+    }
+    CHECK(ended(child) == 0 && is_all(at, bytes, 1));
+}
+
+// Memory of a block that consists of several large pages moves as one, with what is in it, and can grow on.
+static void moves(void) {
+    free(block(16 * MIB));
+    for (int how = 0; how < 4; how++) {
+        size_t bytes = 150 * MIB, more = bytes + 4096;
+        char *at = NULL, *to = NULL;
+        CHECK(!posix_memalign((void **)&at, 4096, bytes + 8 * MIB));
+        fill(at, bytes + 8 * MIB, 3);
+        if (how == 1)
+            more = bytes / 2;
+        if (how == 3)
+            bytes = more = MIB;
+        int flags = MREMAP_MAYMOVE;
+        if (how > 0) {
+            to = mmap(NULL, more, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+            CHECK(to != MAP_FAILED);
+            flags |= MREMAP_FIXED;
+        }
+        char *moved = mremap(at, bytes, more, flags, to);
+        CHECK(moved != MAP_FAILED && (!to || moved == to));
+        CHECK(is_all(moved, more < bytes ? more : bytes, 3) && is_all(at + bytes, 8 * MIB, 3));
+        if (more > bytes)
+            CHECK(is_all(moved + bytes, more - bytes, 0));
+        fill(moved, more, 4);
+        char *grown = mremap(moved, more, more + 10 * MIB, MREMAP_MAYMOVE);
+        CHECK(grown != MAP_FAILED && is_all(grown, more, 4) && is_all(grown + more, 10 * MIB, 0));
+        free(at);
+        char *next = block(bytes + 8 * MIB);
+        fill(next, bytes + 8 * MIB, 5);
+        CHECK(is_all(grown, more, 4) && !munmap(grown, more + 10 * MIB));
+        free(next);
+    }
+    char *at = NULL;
+    CHECK(!posix_memalign((void **)&at, 4096, 4 * MIB));
+    fill(at, 4 * MIB, 1);
+    CHECK(mremap(at, MIB, 2 * MIB, MREMAP_MAYMOVE | MREMAP_FIXED, at + 4096) == MAP_FAILED && errno == EINVAL);
+    CHECK(mremap(at, MIB, 0, MREMAP_MAYMOVE) == MAP_FAILED && errno == EINVAL);
+    CHECK(mremap(at + 1, MIB, MIB, MREMAP_MAYMOVE) == MAP_FAILED && errno == EINVAL);
+    CHECK(is_all(at, 4 * MIB, 1));
+}
+
+static volatile int holes_are_over;
+static void *maps_on(void *unused) {
+    enum { MAPPINGS = 16 };
+    char *all[MAPPINGS] = {0};
+    for (unsigned i = 0; !holes_are_over; i++) {
+        char **slot = &all[i % MAPPINGS];
+        size_t bytes = MIB / 2;
+        CHECK(!*slot || (**slot == (char)(i % MAPPINGS) && !munmap(*slot, bytes)));
+        *slot = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+        CHECK(*slot != MAP_FAILED && **slot == 0);
+        **slot = (char)(i % MAPPINGS);
+    }
+    return unused;
+}
+
+// Nobody gets addresses that a block has for a moment no memory at.
+static void holes(void) {
+    size_t bytes = 24 * MIB;
+    free(block(2 * bytes));
+    pthread_t thread;
+    CHECK(!pthread_create(&thread, NULL, maps_on, NULL));
+    for (int i = 0; i < 3000; i++) {
+        char *at = NULL, *moved = NULL;
+        CHECK(!posix_memalign((void **)&at, 4096, bytes));
+        CHECK(mremap(at + 4 * MIB, 2 * MIB, MIB, 0) == at + 4 * MIB);
+        CHECK((moved = mremap(at + 8 * MIB, MIB, MIB + 4096, MREMAP_MAYMOVE)) != MAP_FAILED);
+        CHECK(!munmap(at + 16 * MIB, 2 * MIB) && !munmap(moved, MIB + 4096));
+        free(at);
+        CHECK((at = malloc(bytes)));
+        fill(at, bytes, 77);
+        free(at);
+    }
+    holes_are_over = 1;
+    CHECK(!pthread_join(thread, NULL));
+}
+
+static volatile long ticks, *counted_ticks;
+static void tick(int number) {
+    (void)number;
+    ticks++;
+    ++*counted_ticks;
+}
+
+// What the handler of a signal writes while its thread has a page cut is not lost, and nobody waits for himself.
+static void ticked(void) {
+    enum { PAGES = 20 };
+    char *all = NULL;
+    CHECK(!posix_memalign((void **)&all, 2 * MIB, (PAGES + 1) * 2 * MIB));
+    memset(all, 0, (PAGES + 1) * 2 * MIB);
+    signal(SIGALRM, tick);
+    struct itimerval often = {{0, 200}, {0, 200}}, never = {{0, 0}, {0, 0}};
+    for (int i = 0; i < PAGES; i++) {
+        counted_ticks = (long *)(all + i * 2 * MIB);
+        ticks = 0;
+        CHECK(!setitimer(ITIMER_REAL, &often, 0));
+        CHECK(!mprotect(all + i * 2 * MIB + MIB, 4096, PROT_READ));
+        for (long seen = ticks; ticks < seen + 2;)
+            ;
+        CHECK(!setitimer(ITIMER_REAL, &never, 0));
+        CHECK(*counted_ticks == ticks);
+    }
+}
+
+static long resident_mib(void) {
+    long pages = 0;
+    FILE *file = fopen("/proc/self/statm", "r");
+    CHECK(file && fscanf(file, "%*d %ld", &pages) == 1);
+    fclose(file);
+    return pages / 256;
+}
+
+// A large array that is written in places only takes memory there only, also when its block is had before, and when it moves.
+static void sparse(void) {
+    size_t bytes = (size_t)sysconf(_SC_PHYS_PAGES) * 4096 / 8 * 5;
+    char *at = calloc(1, bytes);
+    CHECK(at);
+    at[5] = at[bytes - 1] = 1;
+    free(at);
+    long before = resident_mib();
+    at = calloc(1, bytes);
+    CHECK(at && at[5] == 0 && at[bytes - 1] == 0);
+    CHECK(resident_mib() < before + 64);
+    at[7] = 3;
+    char *behind = block(2 * MIB);
+    at = realloc(at, bytes + 32 * MIB);
+    CHECK(at && at[7] == 3 && at[5] == 0 && resident_mib() < before + 64);
+    free(behind);
+}
+
+// A child has what its parent has, and nothing of what it gave back.
+static void freed_forks(void) {
+    free(memset(block(120 * MIB), 1, 120 * MIB));
+    char *at = block(4 * MIB);
+    fill(at, 4 * MIB, 3);
+    pid_t child = fork();
+    CHECK(child >= 0);
+    if (child == 0)
+        _exit(is_all(at, 4 * MIB, 3) && resident_mib() < 60 ? 0 : 1);
+    CHECK(ended(child) == 0);
+}
+
+// Threads come and go while the process forks, and children have threads, too.
+static void *comes_and_goes(void *unused) {
+    free(block(1000));
+    return unused;
+}
+
+static volatile int is_stopped;
+static void *starts_threads(void *unused) {
+    while (!is_stopped) {
+        pthread_t thread;
+        if (!pthread_create(&thread, NULL, comes_and_goes, NULL))
+            pthread_join(thread, NULL);
+    }
+    return unused;
+}
+
+static void passing_threads(void) {
+    pthread_t all[4];
+    for (int i = 0; i < 4; i++)
+        CHECK(!pthread_create(&all[i], NULL, starts_threads, NULL));
+    for (int round = 0; round < 400; round++) {
+        pid_t child = fork();
+        CHECK(child >= 0);
+        if (child == 0) {
+            alarm(20);
+            pthread_t thread;
+            _exit(pthread_create(&thread, NULL, comes_and_goes, NULL) || pthread_join(thread, NULL));
+        }
+        CHECK(ended(child) == 0);
+    }
+    is_stopped = 1;
+    for (int i = 0; i < 4; i++)
+        pthread_join(all[i], NULL);
 }
 
 static void odd(void) {
@@ -188,16 +603,16 @@ static void cut(void) {
     size_t bytes = 16 * MIB;
     char *at = block(bytes), *page = (char *)(((uintptr_t)at + 5 * MIB) / 4096 * 4096);
     fill(at, bytes, 3);
-    CHECK(page_kib(page) == 2048);
+    CHECK(page_kib(page) == large_kib);
     // The kernel gives and takes pages where it is told.
     CHECK(madvise(page, 3 * 4096, MADV_DONTNEED) == 0);
-    CHECK(page[0] == 0 && page[3 * 4096 - 1] == 0 && is_all(at, page - at, 3) && page_kib(page) == 2048);
+    CHECK(page[0] == 0 && page[3 * 4096 - 1] == 0 && is_all(at, page - at, 3) && page_kib(page) == large_kib);
     CHECK(madvise(page, MIB, MADV_HUGEPAGE) == 0 && madvise(page + 1, MIB, MADV_DONTNEED) == -1 && errno == EINVAL);
     CHECK(mprotect(page, 4096, PROT_READ) == 0);
     CHECK(faults_at(page, 0) == 0 && faults_at(page, 1) == SIGSEGV && faults_at(page + 4096, 1) == 0);
     CHECK(mprotect(page, 4096, PROT_NONE) == 0 && faults_at(page, 0) == SIGSEGV);
     CHECK(mprotect(page, 4096, PROT_READ | PROT_WRITE) == 0 && faults_at(page, 1) == 0);
-    CHECK(is_all(at, page - at, 3) && page_kib(at + 12 * MIB) == 2048 && page_kib(page) == 4);
+    CHECK(is_all(at, page - at, 3) && page_kib(at + 12 * MIB) == large_kib && page_kib(page) == 4);
     page += 4 * MIB;
     CHECK(mmap(page, 8192, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0) == page);
     CHECK(page[0] == 0 && page[-4096 + (at - page) % 4096] == 3);
@@ -235,7 +650,7 @@ static void busy_cut(void) {
     CHECK(pthread_create(&thread, NULL, counts_on, NULL) == 0);
     for (int i = 0; i < WINDOWS; i++) {
         char *page = counted + i * 2 * MIB + MIB;
-        CHECK(page_kib(page) == 2048);
+        CHECK(page_kib(page) == large_kib);
         CHECK(mprotect(page, 4096, PROT_READ) == 0 && page_kib(page) == 4);
     }
     counted[WINDOWS * 2 * MIB] = 1;
@@ -355,7 +770,7 @@ static void forks(void) {
     }
     fill(at, bytes / 2, 7);
     CHECK(ended(child) == 6 << 8);
-    CHECK(is_all(at, bytes / 2, 7) && is_all(at + bytes / 2, bytes / 2, 1) && page_kib(at + bytes - 1) == 2048);
+    CHECK(is_all(at, bytes / 2, 7) && is_all(at + bytes / 2, bytes / 2, 1) && page_kib(at + bytes - 1) == large_kib);
     // A child that runs another program, in all ways.
     char *true_[] = {"/bin/true", NULL};
     if ((child = fork()) == 0) {
@@ -465,7 +880,7 @@ static char *const pointers[] = {zeros, zeros + 1};
 static void loaded(void) {
     CHECK(numbers[0] == 1 && numbers[2] == 3 && numbers[3] == 0 && numbers[(3 << 20) - 1] == 0);
     CHECK(pointers[1] == zeros + 1);
-    CHECK(page_kib(zeros + 5 * MIB) == 2048 && page_kib((char *)numbers + 5 * MIB) == 2048);
+    CHECK(page_kib(zeros + 5 * MIB) == large_kib && page_kib((char *)numbers + 5 * MIB) == large_kib);
     long before = faults();
     fill(zeros, sizeof zeros, 1);
     fill((char *)numbers, sizeof numbers, 1);
@@ -598,6 +1013,13 @@ static void refuse_call(int number) {
     CHECK(!prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) && !prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &filter));
 }
 
+static atomic_int is_said;
+static int waits_for_word(void *unused) {
+    while (!is_said)
+        usleep(100);
+    return unused != NULL;
+}
+
 static void confined(void) {
     size_t bytes = 20 * MIB;
     char *at = block(bytes);
@@ -614,6 +1036,12 @@ static void confined(void) {
     // Nobody can be made to wait any more, so with a second thread a large page stays whole.
     refuse_call(SYS_userfaultfd);
     char *part = (char *)(((uintptr_t)at + 2 * MIB) & ~(2 * MIB - 1));
+    thrd_t other;
+    CHECK(thrd_create(&other, waits_for_word, NULL) == thrd_success);
+    errno = 0;
+    CHECK(mprotect(part + 4096, 4096, PROT_READ) == -1 && errno == ENOMEM);
+    is_said = 1;
+    CHECK(thrd_join(other, NULL) == thrd_success);
     pthread_t thread;
     CHECK(!pthread_create(&thread, 0, asks_once, 0) && !pthread_join(thread, 0));
     errno = 0;
@@ -628,13 +1056,11 @@ static void *forks_there(void *unused) {
     pid_t child = fork();
     if (child == 0)
         _exit(0);
-    stacked = child == -1 && errno == ENOMEM;
-    if (child > 0)
-        ended(child);
+    stacked = child > 0 && ended(child) == 0;
     return unused;
 }
 
-// A thread whose stack is a block of the heap cannot fork, and says so.
+// A thread whose stack is a block of the heap stands on ordinary memory, and forks.
 static void own_stack(void) {
     size_t bytes = 8 * MIB;
     free(block(20 * MIB));
@@ -644,12 +1070,88 @@ static void own_stack(void) {
     pthread_t thread;
     CHECK(!pthread_attr_init(&attributes) && !pthread_attr_setstack(&attributes, stack, bytes));
     CHECK(!pthread_create(&thread, &attributes, forks_there, 0) && !pthread_join(thread, 0));
-    CHECK(stacked);
-    pid_t child = fork();
-    CHECK(child >= 0);
-    if (child == 0)
-        _exit(0);
-    CHECK(ended(child) == 0);
+    CHECK(stacked && page_kib((char *)stack + bytes - 4096) == 4);
+}
+
+static void empty(void) {}
+enum { FIBERS = 40 };
+static ucontext_t callers;
+static atomic_int fiber_turn = -1, is_there, fiber_signals;
+static char *fiber_stacks[FIBERS];
+
+static void counts_signal(int number) {
+    (void)number;
+    fiber_signals++;
+}
+
+// Of as many arguments as it is given, of which some are on its stack.
+static void stands_there(int a, int b, int c, int d, int e, int f, int g, int h) {
+    CHECK(a == 1 && b == 2 && c == 3 && d == 4 && e == 5 && f == 6 && g == 7 && h == 8);
+    is_there = 1;
+    for (int mine = fiber_turn; fiber_turn == mine;)
+        ;
+}
+
+static void *runs_fibers(void *unused) {
+    for (int i = 0; i < FIBERS; i++) {
+        while (fiber_turn != i)
+            ;
+        ucontext_t fiber;
+        CHECK(!getcontext(&fiber));
+        fiber.uc_stack.ss_sp = fiber_stacks[i];
+        fiber.uc_stack.ss_size = MIB;
+        fiber.uc_link = &callers;
+        makecontext(&fiber, (void (*)(void))stands_there, 8, 1, 2, 3, 4, 5, 6, 7, 8);
+        CHECK(page_kib(fiber_stacks[i] + MIB / 2) == 4 && !swapcontext(&callers, &fiber));
+    }
+    return unused;
+}
+
+static void *sends(void *to) {
+    while (fiber_turn < FIBERS) {
+        pthread_kill(*(pthread_t *)to, SIGUSR1);
+        usleep(20);
+    }
+    return NULL;
+}
+
+// A thread on a stack of malloc's gets signals while another cuts memory beside it; and it forks there.
+static void fibers(void) {
+    char *beside[FIBERS];
+    signal(SIGUSR1, counts_signal);
+    free(block(20 * MIB));
+    for (int i = 0; i < FIBERS; i++) {
+        fill(fiber_stacks[i] = block(MIB), MIB, 1);
+        fill(beside[i] = block(MIB + MIB / 8), MIB, 1);
+    }
+    pthread_t runner, sender;
+    CHECK(!pthread_create(&runner, NULL, runs_fibers, NULL) && !pthread_create(&sender, NULL, sends, &runner));
+    for (int i = 0; i < FIBERS; i++) {
+        is_there = 0;
+        fiber_turn = i;
+        while (!is_there)
+            ;
+        char *page = (char *)(((uintptr_t)beside[i] + 65536) / 4096 * 4096);
+        usleep(200);
+        CHECK(!mprotect(page, 4096, PROT_READ));
+        usleep(200);
+    }
+    int seen = fiber_signals;
+    while (fiber_signals < seen + 2)
+        ;
+    fiber_turn = FIBERS;
+    CHECK(!pthread_join(sender, NULL) && !pthread_join(runner, NULL));
+    ucontext_t fiber;
+    CHECK(!getcontext(&fiber));
+    CHECK((fiber.uc_stack.ss_sp = block(8 * MIB)) && page_kib((char *)fiber.uc_stack.ss_sp + 4 * MIB) > 4);
+    fiber.uc_stack.ss_size = 8 * MIB;
+    fiber.uc_link = &callers;
+    makecontext(&fiber, empty, 0);
+    CHECK(!swapcontext(&callers, &fiber));
+    makecontext(&fiber, (void (*)(void))forks_there, 1, 0);
+    CHECK(!swapcontext(&callers, &fiber) && stacked);
+    // What is no description of a stack the kernel refuses.
+    CHECK(sigaltstack((stack_t *)8, NULL) == -1 && errno == EFAULT);
 }
 
 static void *waits(void *unused) {
@@ -717,6 +1219,124 @@ static void rung_at(void) {
     }
 }
 
+static atomic_int is_cancelled, has_all;
+static void *allocates_cancelled(void *unused) {
+    while (!is_cancelled)
+        ;
+    // More than the pool has, of which the library says so.
+    for (int i = 0; i < 20; i++)
+        fill(block(8 * MIB), 8 * MIB, 1);
+    has_all = 1;
+    pthread_testcancel();
+    return unused;
+}
+
+// A thread that somebody has cancelled gets its memory before it ends: to ask for it is no place to end at.
+static void cancelled(void) {
+    alarm(60);
+    free(block(16 * MIB));
+    pthread_t thread;
+    void *left = NULL;
+    CHECK(!pthread_create(&thread, NULL, allocates_cancelled, NULL) && !pthread_cancel(thread));
+    is_cancelled = 1;
+    CHECK(!pthread_join(thread, &left) && left == PTHREAD_CANCELED && has_all);
+    fill(block(90 * MIB), 90 * MIB, 1);
+}
+
+static void *takes_more(void *unused) {
+    for (int i = 0; i < 20; i++)
+        fill(block(8 * MIB), 8 * MIB, 1);
+    has_all = 1;
+    return unused;
+}
+
+// Standard error is a pipe that nobody reads yet. One thread waits until it can say that the pool is empty, and all others go on.
+static void unheard(void) {
+    alarm(30);
+    char line[4096] = {0};
+    int flags = fcntl(2, F_GETFL);
+    CHECK(!fcntl(2, F_SETFL, flags | O_NONBLOCK));
+    while (write(2, line, sizeof line) > 0 || write(2, line, 1) > 0)
+        ;
+    CHECK(errno == EAGAIN && !fcntl(2, F_SETFL, flags));
+    free(block(16 * MIB));
+    pthread_t thread, other;
+    CHECK(!pthread_create(&thread, NULL, takes_more, NULL));
+    usleep(700000);
+    if (has_all)
+        _exit(3);
+    takes_more(NULL);
+    for (int i = 0; i < 100000; i++)
+        memset(block(1000), 1, 1000);
+    CHECK(!pthread_create(&other, NULL, comes_and_goes, NULL) && !pthread_join(other, NULL));
+    pid_t child = fork();
+    CHECK(child >= 0);
+    if (child == 0) {
+        fill(block(20 * MIB), 20 * MIB, 1);
+        syscall(SYS_exit_group, 0);
+    }
+    CHECK(ended(child) == 0);
+    puts("taken");
+    fflush(stdout);
+    CHECK(!pthread_join(thread, NULL));
+}
+
+static volatile long *forked;
+static pid_t (*forks_by)(void);
+static void forks_when_rung(int number) {
+    (void)number;
+    int before = errno;
+    pid_t child = forks_by();
+    if (child == 0)
+        _exit(0);
+    CHECK(child > 0 ? ended(child) == 0 : errno == EAGAIN);
+    forked[child > 0]++;
+    errno = before;
+}
+
+// A handler of a signal forks, while its thread takes and frees memory. It may have to do so again.
+static void rung_forks(void) {
+    enum { FORKS = 100 };
+    forked = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    CHECK(forked != MAP_FAILED);
+    pid_t (*by[])(void) = {fork, _Fork};
+    for (int i = 0; i < 4; i++) {
+        // A large block, and small ones that need more room each time.
+        int is_large = i < 2;
+        forks_by = by[i % 2];
+        forked[0] = forked[1] = 0;
+        pid_t child = fork();
+        CHECK(child >= 0);
+        if (child == 0) {
+            signal(SIGALRM, forks_when_rung);
+            long seen = -1;
+            for (long step = 0; forked[1] < FORKS; step++) {
+                // Once each time: a fork may take longer than until the next one.
+                long all = forked[0] + forked[1];
+                struct itimerval soon = {{0, 0}, {0, 300 + all % 50}};
+                if (all > seen)
+                    CHECK(!setitimer(ITIMER_REAL, &soon, 0));
+                seen = all;
+                char *volatile at = block(is_large ? 2 * MIB : 2000);
+                *at = 1;
+                if (is_large || step % 64)
+                    free(at);
+            }
+            _exit(0);
+        }
+        // Who hangs forks no more.
+        int waits = 0;
+        for (long seen = -1; waitpid(child, NULL, WNOHANG) == 0; usleep(100000)) {
+            waits = forked[1] == seen ? waits + 1 : 0;
+            if (waits > 100)
+                kill(child, SIGKILL);
+            CHECK(waits <= 100);
+            seen = forked[1];
+        }
+        CHECK(forked[1] >= FORKS);
+    }
+}
+
 // Who takes the number of standard error for a file of his own finds only his own in it.
 static void own_file(const char *path) {
     close(2);
@@ -729,14 +1349,21 @@ static void own_file(const char *path) {
 int main(int count, char **arguments) {
     const char *scene = count > 1 ? arguments[1] : "";
     int number = count > 2 ? atoi(arguments[2]) : 0;
+    if (getenv("LARGE_KIB"))
+        large_kib = atoi(getenv("LARGE_KIB"));
     struct {
         const char *name;
         void (*play)(void);
-    } all[] = {{"heap", heap},       {"odd", odd},     {"cut", cut}, {"busy_cut", busy_cut},
+    } all[] = {{"reused", reused}, {"ticked", ticked}, {"sparse", sparse}, {"freed_forks", freed_forks},
+               {"passing_threads", passing_threads}, {"tight", tight}, {"grows", grows}, {"grow_apart", grow_apart}, {"large", large}, {"heap", heap},       {"odd", odd},     {"cut", cut}, {"busy_cut", busy_cut},
                {"maps", maps},       {"limits", limits},   {"locked", locked}, {"threads", threads},
                {"forks", forks},     {"busy_forks", busy_forks}, {"storm", storm}, {"loaded", loaded}, {"stack", stack},
                {"aborts", aborts},   {"together", together}, {"small_stack", small_stack}, {"confined", confined},
-               {"own_stack", own_stack}, {"rung_at", rung_at}, {"full_forks", full_forks}};
+               {"own_stack", own_stack}, {"rung_at", rung_at}, {"full_forks", full_forks},
+               {"rung_forks", rung_forks},
+               {"advised", advised}, {"child_holes", child_holes},
+               {"cancelled", cancelled}, {"unheard", unheard},
+               {"fibers", fibers}, {"moves", moves}, {"holes", holes}};
     for (size_t i = 0; i < sizeof all / sizeof *all; i++)
         if (!strcmp(scene, all[i].name)) {
             all[i].play();

@@ -113,7 +113,7 @@ impl Readers {
         points::hit("read.begun");
         let layout = FragmentText { text, bindings: bindings_of(bindings) };
         let region = receiver.name().to_owned();
-        let is_full = is_full(receiver.fragment());
+        let is_full = receiver.fragment().is_full();
         let one = Reader {
             layout,
             receiver,
@@ -299,7 +299,7 @@ impl Readers {
         let base = if one.newest_of == set { one.receiver.base().unwrap_or(None) } else { None };
         let (has, base) = base.unzip();
         let loan = one.receiver.loan()?;
-        let filling = Arc::new(Filling::new(version, set, base, loan, one.is_full));
+        let filling = Arc::new(Filling::new(version, set, base, loan, one.receiver.fragment(), one.is_full));
         one.writers = writers.to_vec();
         let place = &mut one.places[index];
         (place.filling, place.has_own) = (Some(filling), false);
@@ -483,11 +483,4 @@ impl Place {
 /// Memory that a fragment takes, however large its text says that it is.
 fn bytes_of(fragment: &Fragment) -> u64 {
     fragment.size_bytes().saturating_mul(VERSIONS)
-}
-
-/// Whether elements fill all bytes of a fragment: then all of it moves into another one of its kind.
-fn is_full(fragment: &Arc<Fragment>) -> bool {
-    let own = Writer { node: Node(0), process: 0, serial: 0 };
-    let ways = sending::plan(fragment, &[(own, fragment.clone(), String::new())]);
-    ways.is_ok_and(|ways| ways.iter().map(|way| way.transfer.moved_bytes()).sum::<u64>() == fragment.size_bytes())
 }

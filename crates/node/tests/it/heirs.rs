@@ -251,11 +251,9 @@ fn other() {
     panic!("it was to be killed before: {attached:?}");
 }
 
-#[test]
-fn an_heir_that_died_before_it_counted_takes_no_version_away() {
-    let _watchdog = watchdog(120);
-    let nodes = Nodes::new("early", 2);
-    let ([here, there], [mut first, mut second]) = both(&nodes);
+/// An heir that was killed before it counted, where the versions of both halves are 3 and one half's writer has left.
+fn killed_early(nodes: &Nodes) -> ([Object; 2], WriteFragment) {
+    let ([here, there], [mut first, mut second]) = both(nodes);
     publish(&mut first, 1, 3);
     drop(first);
     // Nobody says that the first half of version 3 is there, nor whether who comes next counts.
@@ -270,17 +268,42 @@ fn an_heir_that_died_before_it_counted_takes_no_version_away() {
     heir.kill().unwrap();
     heir.wait().unwrap();
     publish(&mut second, 2, 3);
+    // Its runtime is to notice that before it tells the home of it.
+    std::thread::sleep(Duration::from_millis(100));
     nodes.set_homeless(false);
-    await_newest(&there, 3);
-    std::thread::sleep(Duration::from_millis(300));
-    let mut next = left(&here).attach().unwrap();
-    assert_eq!(next.version(), 3, "{:?}", here.writers());
-    assert!(next.variable_mut::<i64>("v").unwrap().iter().all(|value| *value == 301), "it begins with its content");
-    [&here, &there].into_iter().for_each(|object| await_newest(object, 3));
-    publish(&mut next, 3, 4);
-    publish(&mut second, 2, 4);
-    for object in [&here, &there] {
-        await_newest(object, 4);
-        assert_eq!(halves(object, 4), [3, 2]);
-    }
+    ([here, there], second)
+}
+
+#[test]
+fn an_heir_that_died_before_it_counted_takes_no_version_away() {
+    let _watchdog = watchdog(120);
+    let run = || {
+        let nodes = Nodes::new("early", 2);
+        let ([here, there], mut second) = killed_early(&nodes);
+        let begin = Instant::now();
+        while there.newest().unwrap() != 3 {
+            // On a busy machine it may be told of as one that lives, and count: then it has the place from version 3 on.
+            let first = there.writers().unwrap().into_iter().find(|writer| writer.from == 1 && !writer.is_alive);
+            if first.is_some_and(|first| first.left == Some(3)) {
+                return false;
+            }
+            assert!(begin.elapsed() < LONG, "{:?}", there.writers());
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        std::thread::sleep(Duration::from_millis(300));
+        let mut next = left(&here).attach().unwrap();
+        assert_eq!(next.version(), 3, "{:?}", here.writers());
+        assert!(next.variable_mut::<i64>("v").unwrap().iter().all(|value| *value == 301), "it begins with its content");
+        [&here, &there].into_iter().for_each(|object| await_newest(object, 3));
+        publish(&mut next, 3, 4);
+        publish(&mut second, 2, 4);
+        for object in [&here, &there] {
+            await_newest(object, 4);
+            assert_eq!(halves(object, 4), [3, 2]);
+        }
+        true
+    };
+    let counted = (0..10).take_while(|_| !run()).count();
+    eprintln!("{counted} heirs counted before they were known to be dead");
+    assert!(counted < 10, "all heirs counted");
 }

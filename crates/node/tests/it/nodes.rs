@@ -3,7 +3,7 @@
 use crate::common::watchdog;
 use crate::places::Nodes;
 use std::time::Duration;
-use stillframe_object::{Error, Object};
+use stillframe_object::{Error, Object, ReadFragment, WriteFragment};
 use stillframe_wire::ObjectId;
 
 const LONG: Duration = Duration::from_secs(20);
@@ -21,16 +21,14 @@ fn a_reader_has_elements_of_writers_of_two_other_nodes() {
         right.variable_mut::<i32>("v").unwrap().copy_from_slice(&[4, 5, 6, 7].map(|x| x + 100 * version as i32));
         left.publish(version).unwrap();
         right.publish(version).unwrap();
-        if version == 1 {
-            continue;
-        }
     }
     let reading = nodes.objects(2).wait("u", LONG).unwrap();
     let mut all = reading.read("{ var v = u }").attach().unwrap();
     all.reattach(20, LONG).unwrap();
     let wanted: Vec<i32> = (0..8).map(|x| x + 2000).collect();
     assert_eq!(all.variable::<i32>("v").unwrap(), wanted);
-    assert_eq!(reading.newest().unwrap(), 20);
+    // A version can be read before this node hears that it is complete.
+    assert_eq!(reading.wait_newer(19, LONG).unwrap(), 20);
 }
 
 #[test]
@@ -62,6 +60,23 @@ fn ghosts_are_exchanged_between_nodes_version_by_version() {
             });
         }
     });
+}
+
+#[test]
+fn holes_of_what_comes_from_another_node_are_as_the_text_says() {
+    let _watchdog = watchdog(60);
+    let nodes = Nodes::new("holes", 2);
+    let here = nodes.objects(0).create("u", "var u [4] int64").create().unwrap();
+    let mut writer = here.write("{ var v = u }").attach().unwrap();
+    let there = nodes.objects(1).wait("u", LONG).unwrap();
+    let mut reader = there.read("view g clipped fill -1 { var g [x:6] = u[x-1] }").attach().unwrap();
+    for version in 1..=9_u64 {
+        writer.variable_mut::<i64>("v").unwrap().fill(version as i64);
+        writer.publish(version).unwrap();
+        reader.reattach(version, LONG).unwrap();
+        let value = version as i64;
+        assert_eq!(reader.variable::<i64>("g").unwrap(), [-1, value, value, value, value, -1]);
+    }
 }
 
 #[test]
@@ -145,6 +160,44 @@ fn large_fragments_come_whole_in_any_layout() {
     }
 }
 
+/// Numbers are converted where they come from. They lie in records of 21 bytes, and what is sent at once begins and ends within them.
+#[test]
+fn numbers_of_another_node_are_converted_on_the_way() {
+    const N: usize = 200_000;
+    let _watchdog = watchdog(120);
+    let nodes = Nodes::new("converted", 2);
+    let text = "var u [n] struct { a float64; b [3]float32; c uint8 }";
+    let here = nodes.objects(0).create("u", text).bind("n", N as i64).create().unwrap();
+    let there = nodes.objects(1).wait("u", LONG).unwrap();
+    let mut writer = here.write("view w packed { var u = u }").attach().unwrap();
+    let mut single = there.read("{ var a [i]float32 = u[i].a; var c = u.c }").attach().unwrap();
+    let mut double =
+        there.read("view t bigendian { var b [k,i]float64 = u[N-1-i].b[k] }").bind("N", N as i64).attach().unwrap();
+    for version in 1..=2_u64 {
+        let (a, b) =
+            (|at: usize| (at as f64 + version as f64 / 3.0) * 0.1, |at: usize| at as f32 / 7.0 + version as f32);
+        let records = writer.bytes_mut().unwrap();
+        for (at, record) in records.chunks_exact_mut(21).enumerate() {
+            record[..8].copy_from_slice(&a(at).to_ne_bytes());
+            (0..3).for_each(|k| record[8 + 4 * k..][..4].copy_from_slice(&b(3 * at + k).to_ne_bytes()));
+            record[20] = at as u8;
+        }
+        writer.publish(version).unwrap();
+        single.reattach(version, LONG).unwrap();
+        double.reattach(version, LONG).unwrap();
+        let (numbers, beside) = (single.variable::<f32>("a").unwrap(), single.variable::<u8>("c").unwrap());
+        let swapped = double.bytes();
+        for at in 0..N {
+            assert_eq!((numbers[at], beside[at]), (a(at) as f32, at as u8), "version {version} at {at}");
+            for k in 0..3 {
+                let bytes = &swapped[8 * (k * N + N - 1 - at)..][..8];
+                let number = f64::from_be_bytes(bytes.try_into().unwrap());
+                assert_eq!(number, f64::from(b(3 * at + k)), "version {version} at {at}, {k}");
+            }
+        }
+    }
+}
+
 #[test]
 fn what_was_published_while_no_home_acted_is_complete_when_one_does() {
     let _watchdog = watchdog(120);
@@ -177,29 +230,37 @@ fn what_a_reader_waits_for_is_named_with_its_node() {
     let _writer = here.write("{ var v = u }").rank(3).attach().unwrap();
     let there = nodes.objects(1).wait("u", LONG).unwrap();
     let mut all = there.read("{ var v = u }").attach().unwrap();
-    let error = all.reattach(1, Duration::from_millis(500)).unwrap_err();
+    let error = all.reattach(1, Duration::from_secs(2)).unwrap_err();
     let text = error.to_string();
     assert!(error.is_timeout() && text.contains("rank 3") && text.contains("on node 1"), "{text}");
+}
+
+/// An object whose home is the second of three nodes, where its upper half is written; the lower half is written on the first, and the
+/// third one reads all. Both published version 1, and the lower half version 2.
+fn lower_half_ahead(nodes: &Nodes, is_wanted: impl Fn(ObjectId) -> bool) -> ([WriteFragment; 2], ReadFragment) {
+    let objects = nodes.objects(0);
+    let created = (0..100).map(|number| format!("u{number}")).find_map(|name| {
+        let object = objects.create(&name, "var u [8] int32").create().unwrap();
+        let id = ObjectId(object.description().id);
+        (nodes.home(id) == 1 && is_wanted(id)).then_some((name, object))
+    });
+    let (name, here) = created.unwrap();
+    let (there, other) = (nodes.objects(1).wait(&name, LONG).unwrap(), nodes.objects(2).wait(&name, LONG).unwrap());
+    let mut lower = here.write("{ var v [x:4] = u[x] }").rank(0).attach().unwrap();
+    let mut upper = there.write("{ var v [x:4] = u[x+4] }").rank(1).attach().unwrap();
+    let mut all = other.read("{ var v = u }").attach().unwrap();
+    lower.publish(1).unwrap();
+    upper.publish(1).unwrap();
+    all.reattach(1, LONG).unwrap();
+    lower.publish(2).unwrap();
+    ([lower, upper], all)
 }
 
 #[test]
 fn elements_of_a_node_that_is_lost_are_named_also_if_the_home_was_there() {
     let _watchdog = watchdog(60);
     let mut nodes = Nodes::new("lost", 3);
-    let objects = nodes.objects(0);
-    let created = (0..100).map(|number| format!("u{number}")).find_map(|name| {
-        let object = objects.create(&name, "var u [8] int32").create().unwrap();
-        (nodes.home(ObjectId(object.description().id)) == 1).then_some((name, object))
-    });
-    let (name, here) = created.unwrap();
-    let (there, other) = (nodes.objects(1).wait(&name, LONG).unwrap(), nodes.objects(2).wait(&name, LONG).unwrap());
-    let mut own = here.write("{ var v [x:4] = u[x] }").rank(0).attach().unwrap();
-    let mut lost = there.write("{ var v [x:4] = u[x+4] }").rank(1).attach().unwrap();
-    let mut all = other.read("{ var v = u }").attach().unwrap();
-    own.publish(1).unwrap();
-    lost.publish(1).unwrap();
-    all.reattach(1, LONG).unwrap();
-    own.publish(2).unwrap();
+    let (_writers, mut all) = lower_half_ahead(&nodes, |_| true);
     let of_node = format!("on node {}", nodes.number(1).0);
     std::thread::scope(|scope| {
         let waiting = scope.spawn(|| all.reattach(2, LONG).unwrap_err());
@@ -213,6 +274,33 @@ fn elements_of_a_node_that_is_lost_are_named_also_if_the_home_was_there() {
             assert!(text.contains(words), "{text}");
         }
     });
+}
+
+/// The next home may tell its roster, without them, before a node hears that theirs is lost.
+#[test]
+fn elements_of_a_node_that_was_lost_with_its_home_are_named_whoever_tells_it_first() {
+    let _watchdog = watchdog(120);
+    for next_home in [0, 2] {
+        let mut nodes = Nodes::new("first", 3);
+        let is_next = |id: ObjectId| next_home == if id.0.get().is_multiple_of(2) { 0 } else { 2 };
+        let (_writers, mut all) = lower_half_ahead(&nodes, is_next);
+        let waiting = all.reattach(2, Duration::from_secs(2)).unwrap_err();
+        assert!(waiting.is_timeout() && waiting.to_string().contains("rank 1"), "{waiting}");
+        nodes.stop(1);
+        nodes.end_lease(1);
+        nodes.tell_lost(0, 1);
+        loop {
+            let waiting = all.reattach(2, Duration::from_millis(50)).unwrap_err();
+            assert!(waiting.is_timeout(), "{waiting}");
+            if waiting.to_string().contains("nobody has attached") {
+                break;
+            }
+        }
+        nodes.tell_lost(2, 1);
+        let error = all.reattach(2, LONG).unwrap_err();
+        let text = error.to_string();
+        assert!(matches!(error, Error::LostElsewhere { version: 2, .. }) && text.contains("rank 1"), "{text}");
+    }
 }
 
 #[test]
@@ -390,7 +478,7 @@ fn what_programs_read_of_other_nodes_has_a_bound() {
     let mut readers: Vec<_> = (0..3).map(|_| there.read(text).attach().unwrap()).collect();
     readers[0].reattach(1, LONG).unwrap();
     readers[1].reattach(1, LONG).unwrap();
-    let error = readers[2].reattach(1, Duration::from_millis(100)).unwrap_err();
+    let error = readers[2].reattach(1, Duration::from_secs(2)).unwrap_err();
     assert!(error.to_string().contains("--memory-mib"), "{error}");
     drop(readers.remove(0));
     readers[1].reattach(1, LONG).unwrap();

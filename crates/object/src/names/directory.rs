@@ -3,12 +3,11 @@
 use super::Names;
 use crate::bell::Bell;
 use crate::description::{Description, TEXT_BYTES_MAX};
-use crate::directory::{Directory, file_of, name_of};
+use crate::directory::{Directory, aside_name, file_of, name_of};
 use crate::error::{Error, Result};
 use std::io::ErrorKind;
 use std::num::NonZeroU64;
 use std::os::unix::fs::FileExt;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 use stillframe_kernel::folder::Access;
 
@@ -37,7 +36,6 @@ impl DirectoryNames {
 
 impl Names for DirectoryNames {
     fn put(&self, name: &str, description: &Description) -> Result<Description> {
-        static SERIAL: AtomicU64 = AtomicU64::new(0);
         if let Some(there) = self.get(name)? {
             return Ok(there);
         }
@@ -49,20 +47,8 @@ impl Names for DirectoryNames {
             let mistakes = format!("it takes {} bytes, and at most {FILE_BYTES_MAX} are read", bytes.len());
             return Err(Error::Text { name: name.into(), what: "the description", mistakes });
         }
-        let serial = SERIAL.fetch_add(1, Ordering::Relaxed);
-        // What a process that died here leaves has a name that no object has, and goes with the directory.
-        let aside = format!(".new.{}.{serial}", std::process::id());
-        let opened = match names.open(&aside, Access::New(0)) {
-            // Another process with this number left it before.
-            Err(Error::Io { source, .. }) if source.kind() != ErrorKind::AlreadyExists => {
-                return Err(Error::io("open", names.path.join(&aside), source));
-            }
-            Err(_) => {
-                let _ = names.folder().remove_file(&aside);
-                names.open(&aside, Access::New(0))?
-            }
-            opened => opened?,
-        };
+        let aside = aside_name();
+        let opened = names.open(&aside, Access::New(0))?;
         let (file, about) = opened.ok_or_else(|| Error::io("open", &path, ErrorKind::NotFound.into()))?;
         let written = names.permit(&file, &about).and_then(|()| file.write_all_at(&bytes, 0));
         let put = written.and_then(|()| names.folder().rename_new(&aside, names.folder(), file_of(name)));

@@ -205,6 +205,74 @@ fn a_runtime_that_is_started_again_says_what_is_complete_of_dead_writers_where_n
     assert_eq!(object.newest().unwrap(), 3, "{:?}", object.writers());
 }
 
+/// As where the runtime held a version for all, and was killed before it heard that this is complete.
+#[test]
+fn what_is_complete_stays_so_on_a_node_that_has_no_part_of_it_left() {
+    let _watchdog = watchdog(60);
+    let dir = Dir::new("let-go");
+    let (object, mut relay, mut own) = shared(&dir, &remote(1, 0, 1, 1));
+    publish(&mut own, 4);
+    assert!(relay.complete(3).unwrap());
+    (5..=7).for_each(|version| publish(&mut own, version));
+    assert_eq!((object.newest().unwrap(), object.versions().unwrap()), (3, vec![]), "{:?}", object.writers());
+    // It is not waited for: what comes next can be had.
+    let newer = object.wait_newer(2, Duration::from_millis(50));
+    assert!(matches!(newer, Err(stillframe_object::Error::NoNewer { .. })), "{newer:?}");
+    assert!(relay.complete(7).unwrap());
+    assert_eq!((object.newest().unwrap(), object.wait_newer(2, Duration::from_secs(30)).unwrap()), (7, 7));
+}
+
+/// Who comes after it has no part in it, whatever the home says of him.
+#[test]
+fn what_is_complete_stays_so_when_somebody_comes() {
+    let _watchdog = watchdog(60);
+    let dir = Dir::new("comes");
+    let (object, mut relay, mut own) = shared(&dir, &remote(1, 0, 1, 1));
+    publish(&mut own, 4);
+    assert!(relay.complete(3).unwrap());
+    (5..=7).for_each(|version| publish(&mut own, version));
+    own.detach().unwrap();
+    let _heir = object.write("{ var v [x:4] = u[x] }").version(3).zeros().attach().unwrap();
+    assert_eq!(object.newest().unwrap(), 3, "{:?}", object.writers());
+}
+
+#[test]
+fn what_is_complete_stays_so_when_a_runtime_dies_that_takes_it_over() {
+    let _watchdog = watchdog(60);
+    for point in ["recover.begin:1", "recover.done:1"] {
+        let dir = Dir::new("takes-over");
+        let (object, relay, _own) = shared(&dir, &remote(1, 0, 1, 1));
+        drop(relay);
+        let mut dying = Command::new(std::env::current_exe().unwrap());
+        dying.args(["relay::other", "--exact"]).env(PLACE, dir.path()).env(POINT, point);
+        if dying.status().unwrap().success() {
+            eprintln!("skipped: built without named points");
+            return;
+        }
+        let fresh = || dir.objects().wait("u", Duration::ZERO).unwrap().newest().unwrap();
+        assert_eq!((object.newest().unwrap(), fresh()), (2, 2), "{point}");
+        assert!(!object.relay().tell(&[remote(1, 0, 1, 1)]).unwrap());
+        assert_eq!((object.newest().unwrap(), fresh()), (2, 2), "{point}");
+    }
+}
+
+/// Whoever removed it died when it had no name any more, and no board.
+#[test]
+fn what_was_complete_of_a_former_object_of_the_name_is_not_believed() {
+    let _watchdog = watchdog(60);
+    let dir = Dir::new("former-object");
+    drop(shared(&dir, &remote(1, 0, 1, 1)));
+    for part in ["names", "boards"] {
+        std::fs::remove_file(dir.path().join(".objects").join(part).join("u")).unwrap();
+    }
+    let object = create(&dir);
+    let mut relay = object.relay();
+    relay.tell(&[remote(1, 0, 1, 0), remote(1, 1, 1, 1)]).unwrap();
+    assert_eq!((object.newest().unwrap(), object.versions().unwrap()), (0, vec![]), "{:?}", object.writers());
+    assert!(relay.complete(1).unwrap(), "it is new");
+    assert_eq!(object.newest().unwrap(), 1);
+}
+
 #[test]
 fn writers_of_whom_the_home_says_nothing_just_now_have_not_ended() {
     let _watchdog = watchdog(60);
@@ -242,11 +310,18 @@ fn who_is_accepted_has_its_part_in_what_was_said_to_be_complete_before() {
 /// For another process: the directory in which it attaches a fragment, and ends.
 const PLACE: &str = "STILLFRAME_TEST_PLACE";
 
+/// For it as well: where it is killed as a runtime.
+const POINT: &str = "STILLFRAME_DIE_AT";
+
 /// The other process: it does nothing unless it was started by a test.
 #[test]
 fn other() {
     let Some(place) = std::env::var_os(PLACE) else { return };
     let object = Objects::options().dir(place).open().unwrap().wait("u", Duration::ZERO).unwrap();
+    if std::env::var_os(POINT).is_some() {
+        object.relay().tell(&[remote(1, 0, 1, 1)]).unwrap();
+        std::process::exit(0);
+    }
     let fragment = object.write(SECOND).zeros().attach().unwrap();
     assert_eq!(fragment.version(), 1);
     std::process::exit(0);

@@ -16,7 +16,7 @@
 
 use loom::cell::UnsafeCell;
 
-use loom::sync::atomic::{AtomicU64, Ordering, fence};
+use loom::sync::atomic::{AtomicBool, AtomicU64, Ordering, fence};
 use std::cell::Cell;
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -142,6 +142,10 @@ trait Protocol: 'static {
         sure(protocol::lease(board, leases, wanted))
     }
 
+    fn join(board: &Eyes, leases: &Memory, wanted: Leased, is_leased: impl FnOnce() -> bool) -> bool {
+        sure(protocol::join(board, leases, wanted, is_leased))
+    }
+
     fn release(leases: &Memory, leased: Leased) {
         protocol::release(leases, leased);
     }
@@ -228,7 +232,13 @@ fn look<P: Protocol>(memory: &Memory, wish: Wish) {
         Wish::Newest => P::lease_newest(&board, memory),
         Wish::Oldest => protocol::list(&board).first().copied().filter(|first| P::lease(&board, memory, *first)),
     };
-    let Some(leased) = leased else { return };
+    if let Some(leased) = leased {
+        read_and_release::<P>(memory, leased);
+    }
+}
+
+fn read_and_release<P: Protocol>(memory: &Memory, leased: Leased) {
+    let board = Eyes { memory, life: None };
     let content = memory.read(leased.slot);
     assert_eq!(content[0] % GENERATION, leased.sequence, "the content is the version's");
     assert_eq!(content, [content[0]; PARTS], "the content is whole");
@@ -259,6 +269,38 @@ fn live<P: Protocol>(preemptions: usize, wishes: &'static [Wish]) {
             producer.publish::<P>();
         }
         readers.into_iter().for_each(|reader| reader.join().unwrap());
+    });
+}
+
+/// One who holds a version hands it on, and lets go of it, while the producer publishes two more: the version is retired, and its
+/// slot used again as soon as it may.
+fn handed_on<P: Protocol>(preemptions: usize) {
+    explore(preemptions, move || {
+        let memory = Arc::new(Memory::new());
+        let mut producer = Producer::new(&memory, None);
+        producer.publish::<P>();
+        let leased = P::lease_newest(&Eyes { memory: &memory, life: None }, &memory).unwrap();
+        let is_leased = Arc::new(AtomicBool::new(true));
+        let joining = {
+            let (memory, is_leased) = (memory.clone(), is_leased.clone());
+            loom::thread::spawn(move || {
+                let board = Eyes { memory: &memory, life: None };
+                if P::join(&board, &memory, leased, || is_leased.load(Ordering::Acquire)) {
+                    read_and_release::<P>(&memory, leased);
+                }
+            })
+        };
+        let holding = {
+            let memory = memory.clone();
+            loom::thread::spawn(move || {
+                is_leased.store(false, Ordering::Release);
+                P::release(&memory, leased);
+            })
+        };
+        producer.publish::<P>();
+        producer.publish::<P>();
+        joining.join().unwrap();
+        holding.join().unwrap();
     });
 }
 
@@ -298,6 +340,11 @@ fn what_a_reader_of_a_chosen_version_holds_is_whole_and_stays() {
 #[test]
 fn two_readers_do_not_get_into_each_others_way() {
     live::<Real>(2, &[Wish::Newest, Wish::Oldest]);
+}
+
+#[test]
+fn what_is_handed_on_is_whole_and_stays() {
+    handed_on::<Real>(3);
 }
 
 #[test]
@@ -364,6 +411,33 @@ mod planted {
     #[should_panic]
     fn a_lease_that_does_not_compare_the_sequence_number_is_noticed() {
         live::<LeaseOfWhatIsLive>(3, &[Wish::Oldest]);
+    }
+
+    struct JoinWithoutAsking;
+    impl Protocol for JoinWithoutAsking {
+        fn join(board: &Eyes, leases: &Memory, wanted: Leased, _: impl FnOnce() -> bool) -> bool {
+            sure(protocol::join(board, leases, wanted, || true))
+        }
+    }
+
+    #[test]
+    #[should_panic]
+    fn a_join_that_does_not_ask_is_noticed() {
+        handed_on::<JoinWithoutAsking>(3);
+    }
+
+    struct JoinAfterAsking;
+    impl Protocol for JoinAfterAsking {
+        fn join(board: &Eyes, leases: &Memory, wanted: Leased, is_leased: impl FnOnce() -> bool) -> bool {
+            let answer = is_leased();
+            sure(protocol::join(board, leases, wanted, || answer))
+        }
+    }
+
+    #[test]
+    #[should_panic]
+    fn a_join_that_asks_before_it_locks_is_noticed() {
+        handed_on::<JoinAfterAsking>(3);
     }
 
     struct ReleaseWithoutFence;

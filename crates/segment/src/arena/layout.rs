@@ -5,6 +5,10 @@ use std::ops::Range;
 
 /// Name of the file.
 pub const FILE: &str = "arena";
+/// Name of an empty file while an arena is given all its memory; who does that has a lock on it (flock(2)).
+pub const FILLING: &str = "filling";
+/// Its name when that is done. Then it has the number of bytes in large pages, and nobody gives memory of the arena back.
+pub const FILLED: &str = "filled";
 /// First eight bytes of a finished arena: "STILAREN".
 pub const MAGIC: u64 = u64::from_le_bytes(*b"STILAREN");
 /// What stands there while an arena is being made. Who finds it, and nobody who makes the arena, begins anew.

@@ -9,15 +9,17 @@ use stillframe_protocol::State;
 use stillframe_segment::arena::record;
 use stillframe_segment::head::{self, Counter, Descriptor, descriptor};
 use stillframe_segment::{BLOCK_BYTES, NESTING_MAX, PAGE_BYTES, PLANES_MAX, RANK_MAX, WINDOW_BYTES, WINDOW_PAGES};
-use stillframe_segment::{Extent, Manifest, Order, arena, index, lease, manifest, schema, table};
+use stillframe_segment::{Extent, Manifest, Order, arena, bell, enclave, index, lease, manifest, schema, table};
 
 const DOCUMENT: &str = include_str!("../../../../docs/format.md");
 /// Modules with their sources.
-const SOURCES: [(&str, &str); 10] = [
+const SOURCES: [(&str, &str); 12] = [
     ("crate", include_str!("../../src/lib.rs")),
     ("arena", include_str!("../../src/arena/layout.rs")),
     ("arena", include_str!("../../src/arena/locks.rs")),
     ("arena::record", include_str!("../../src/arena/record.rs")),
+    ("bell", include_str!("../../src/bell.rs")),
+    ("enclave", include_str!("../../src/enclave.rs")),
     ("head", include_str!("../../src/head.rs")),
     ("index", include_str!("../../src/index.rs")),
     ("lease", include_str!("../../src/lease.rs")),
@@ -51,12 +53,12 @@ fn number(text: &str) -> u64 {
 /// Names and values of all tables of values, and names and offsets of all tables of fields.
 fn documented() -> BTreeMap<String, String> {
     let mut all = BTreeMap::new();
-    for module in ["crate", "head", "schema", "manifest", "table", "lease", "arena", "index"] {
+    for module in ["crate", "head", "schema", "manifest", "table", "lease", "arena", "index", "enclave", "bell"] {
         for row in rows(module) {
             all.insert(format!("{module}::{}", row[0]), row[1].clone());
         }
     }
-    for module in ["head", "head::descriptor", "manifest", "arena", "arena::record", "index"] {
+    for module in ["head", "head::descriptor", "manifest", "arena", "arena::record", "index", "enclave", "bell"] {
         for row in rows(&format!("{module} fields")) {
             let old = all.insert(format!("{module}::{}", row[2]), row[0].clone());
             assert_eq!(old, None, "{} stands in two tables", row[2]);
@@ -104,6 +106,12 @@ fn numbers() -> BTreeMap<String, u64> {
             RECORDS_END_AT, REMOVING_AT, CREATOR_PID_AT, RENAMED_AT, FROM_AT, TO_AT, NEW_NAME_AT, NAME_FIELD_BYTES,
             REPLACING, RENAMING,
         }
+        enclave::{
+            ABI, PEERS_MAX, REGIONS_MAX, NAME_BYTES_MAX, NAME_FIELD_BYTES, AREA_BYTES, MAGIC_AT, ABI_AT, NAME_LENGTH_AT,
+            NAME_AT, IDENTITY_AT, ARENA_AT, BOOT_AT, CRC_AT, HEARTBEAT_AT, ADMITTED_AT, SUBJECTS_AT, NAMES_AT,
+            PRODUCED_AT, AREAS_AT, RUNG_AT, SHOWN_AT, RUNNING_AT,
+        }
+        bell::{ BELL_BYTES, LOCK_AT, COUNT_AT, SURE_AT, REGIONS_AT }
         index::{
             INDEX_BYTES, EXTENTS_MAX, SCHEMA_BYTES, SCHEMAS_MAX, INLINE_PLANES, INLINE_WINDOWS, EXTENTS_AT, EXTENT_AT,
             SCHEMAS_AT, PLANES_AT, INLINE_AT,
@@ -131,8 +139,16 @@ fn texts() -> BTreeMap<String, String> {
     let spelt = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
     [
         ("arena::FILE", arena::FILE.to_string()),
+        ("arena::FILLING", arena::FILLING.to_string()),
+        ("arena::FILLED", arena::FILLED.to_string()),
         ("arena::MAGIC", spelt(&arena::MAGIC.to_le_bytes())),
         ("arena::MAKING", spelt(&arena::MAKING.to_le_bytes())),
+        ("enclave::MAGIC", spelt(&enclave::MAGIC.to_le_bytes())),
+        ("enclave::AGENT", enclave::AGENT.to_string()),
+        ("enclave::DOORBELL", enclave::DOORBELL.to_string()),
+        ("enclave::MACHINE", enclave::MACHINE.to_string()),
+        ("enclave::MACHINE_LOCK", enclave::MACHINE_LOCK.to_string()),
+        ("bell::FILE", bell::FILE.to_string()),
         ("head::FILE", head::FILE.to_string()),
         ("head::MAGIC", spelt(&head::MAGIC.to_le_bytes())),
         ("schema::FILE_PREFIX", schema::FILE_PREFIX.to_string()),
@@ -196,6 +212,8 @@ fn fields_follow_each_other_and_end_where_the_structure_does() {
         ("arena", arena::HEADER_BYTES),
         ("arena::record", arena::RECORD_BYTES),
         ("index", index::INDEX_BYTES),
+        ("enclave", enclave::AREA_BYTES),
+        ("bell", bell::BELL_BYTES),
     ] {
         let mut last = 0;
         for row in rows(&format!("{module} fields")) {

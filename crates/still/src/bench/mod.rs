@@ -7,7 +7,10 @@ mod advance;
 mod attach;
 mod background;
 mod compose;
+mod enclave;
+mod first_write;
 mod memory;
+mod memory_units;
 mod notify;
 mod objects;
 mod pattern;
@@ -20,6 +23,7 @@ mod restart;
 mod sections;
 mod solver;
 mod units;
+mod window;
 
 use crate::trial::{Place, Result, measure};
 use report::Report;
@@ -90,16 +94,22 @@ enum Name {
     Sections,
     /// What publishing costs a solver that rewrites all its vectors in each iteration
     Solver,
+    /// The first write to a page after a publish, in cycles, with each tracker
+    FirstWrite,
     /// Publishes per second of a region of one page
     Rate,
     /// From opening a region to the first byte of a snapshot
     Attach,
+    /// What it costs that the observer is in another container, comes through a broker, or is in another enclave
+    Enclave,
     /// From one version to the next
     Advance,
     /// From a publish to a waiting observer
     Notify,
     /// Memory of a producer, an observer and the region together
     Memory,
+    /// The unit in which memory for versions is taken: time and memory
+    MemoryUnits,
     /// From the begin of a program that goes on to the moment its arrays can be used
     Restart,
     /// What a region of one small variable costs: memory, descriptors, time to make it and to open it
@@ -112,17 +122,20 @@ enum Name {
     All,
 }
 
-const NAMES: [Name; 14] = [
+const NAMES: [Name; 17] = [
     Name::Publish,
     Name::Background,
     Name::Units,
     Name::Sections,
     Name::Solver,
+    Name::FirstWrite,
     Name::Rate,
     Name::Attach,
+    Name::Enclave,
     Name::Advance,
     Name::Notify,
     Name::Memory,
+    Name::MemoryUnits,
     Name::Restart,
     Name::Regions,
     Name::Objects,
@@ -168,10 +181,16 @@ fn measure_all(setting: &Setting) -> Result<()> {
             Name::Publish => publish::run(setting, &mut report)?,
             Name::Background => background::run(setting, &mut report)?,
             Name::Units => units::run(setting, &mut report)?,
+            Name::MemoryUnits => memory_units::run(setting, &mut report)?,
             Name::Sections => sections::run(setting, &mut report)?,
             Name::Solver => solver::run(setting, &mut report)?,
+            Name::FirstWrite => first_write::run(setting, &mut report)?,
             Name::Rate => rate::run(setting, &mut report)?,
             Name::Attach => attach::run(setting, &mut report)?,
+            Name::Enclave => {
+                enclave::run(setting, &mut report)?;
+                window::run(setting, &mut report)?;
+            }
             Name::Advance => advance::run(setting, &mut report)?,
             Name::Notify => notify::run(setting, &mut report)?,
             Name::Memory => memory::run(setting, &mut report)?,
@@ -193,6 +212,10 @@ pub enum Role {
     Waiter(notify::Args),
     /// Reads every version whole
     Reader(memory::Args),
+    /// Attaches and goes on from version to version when told to
+    Looker(enclave::Args),
+    /// Writes pages one by one, and says how long each took
+    Toucher(first_write::Args),
     /// Sums the arrays it is handed
     Summer(compose::Args),
     /// Creates objects, attaches a fragment in each, and publishes them
@@ -210,6 +233,8 @@ pub fn play(role: Role) -> Result<()> {
         Role::Producer(args) => producer::play(args),
         Role::Waiter(args) => notify::play(args),
         Role::Reader(args) => memory::play(args),
+        Role::Looker(args) => enclave::play(args),
+        Role::Toucher(args) => first_write::play(args),
         Role::Summer(args) => compose::play(args),
         Role::Caller(args) => objects::calls::play(args),
         Role::Writers(args) => objects::read::play(args),

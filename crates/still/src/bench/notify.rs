@@ -20,11 +20,13 @@ pub struct Args {
     board: PathBuf,
     /// Processor to run on, of those that there are
     processor: usize,
+    /// Name of the region
+    region: String,
 }
 
 /// What the waiting process waits for.
 #[derive(Clone, Copy, PartialEq)]
-enum Wake {
+pub(super) enum Wake {
     Futex = 1,
     /// A newer version's number.
     Version = 2,
@@ -66,12 +68,17 @@ pub fn run(setting: &Setting, report: &mut Report) -> Result<()> {
     (1..=both).rev().try_for_each(|processors| Bench::run(setting, report, processors))
 }
 
-/// A region, and a process that waits for its versions.
-struct Bench {
+/// A process that waits, each time when told.
+pub(super) struct Waiter {
     board: Board,
-    waiter: Child,
+    child: Child,
     /// Waits that were asked for.
     waits: u64,
+}
+
+/// A region, and a process that waits for its versions.
+struct Bench {
+    waiter: Waiter,
     region: Region,
     array: Array<u8>,
     version: u64,
@@ -93,17 +100,13 @@ impl Times {
 
 impl Bench {
     fn run(setting: &Setting, report: &mut Report, processors: usize) -> Result<()> {
-        let path = setting.root().join("board");
-        let board = Board::open(&path)?;
-        [board.begun(), board.woken()].iter().for_each(|count| count.store(0, Release));
         let mut region = Region::options().dir(setting.root()).keep(1).threads(1).create("notify")?;
         let array = region.array::<u8>("data", &[PAGE_BYTES])?;
         region.publish(1).commit()?;
-        let processor = (processors - 1).to_string();
         // A child may use no processor that its parent may not, so it is started first.
-        let waiter = Child::start(setting.root(), &[CHILD_COMMAND, "waiter", &path.to_string_lossy(), &processor])?;
+        let waiter = Waiter::start(&setting.root().join("board"), &[], setting.root(), "notify", processors - 1)?;
         let _pin = Pin::to(0);
-        let mut bench = Bench { board, waiter, waits: 0, region, array, version: 1 };
+        let mut bench = Bench { waiter, region, array, version: 1 };
         let rows = bench.measure(setting, processors)?;
         let Bench { waiter, region, .. } = bench;
         drop(waiter);
@@ -121,7 +124,7 @@ impl Bench {
             let bare_ns = self.wake()?;
             let (awake_ns, publish_ns) = self.publish(Wake::Version)?;
             let info = Observer::options().dir(setting.root()).open("notify")?.newest()?.published_ns();
-            let since_commit_ns = since(self.board.unix_ns().load(Acquire), info);
+            let since_commit_ns = since(self.waiter.board.unix_ns().load(Acquire), info);
             let (held_ns, _) = self.publish(Wake::Snapshot)?;
             if round >= warming {
                 copied.push(memcpy_ns);
@@ -146,28 +149,37 @@ impl Bench {
 
     /// Wakes the waiter by nothing but a futex. Returns the nanoseconds until it ran.
     fn wake(&mut self) -> Result<f64> {
-        self.wait_for_sleep(Wake::Futex)?;
+        self.waiter.wait_for_sleep(Wake::Futex)?;
         let start = monotonic_ns();
-        self.board.notifications().fetch_add(1, Release);
-        futex_wake(self.board.notifications());
-        self.wait_for_waking()?;
-        Ok(since(self.board.monotonic_ns().load(Acquire), start))
+        self.waiter.board.notifications().fetch_add(1, Release);
+        futex_wake(self.waiter.board.notifications());
+        self.waiter.wait_for_waking(start)
     }
 
     /// Publishes a page. Returns the nanoseconds until the waiter had what it waits for, and those of the publish.
     fn publish(&mut self, wake: Wake) -> Result<(f64, f64)> {
-        self.wait_for_sleep(wake)?;
+        self.waiter.wait_for_sleep(wake)?;
         self.version += 1;
         self.region.slice_mut(&self.array).fill(self.version as u8);
         let start = monotonic_ns();
         let published = self.region.publish(self.version).commit()?;
-        self.wait_for_waking()?;
-        Ok((since(self.board.monotonic_ns().load(Acquire), start), published.duration.as_nanos() as f64))
+        Ok((self.waiter.wait_for_waking(start)?, published.duration.as_nanos() as f64))
+    }
+}
+
+impl Waiter {
+    /// Starts one for a region in a directory, by a command that becomes the one which follows it. It times itself by a file.
+    pub(super) fn start(board: &Path, before: &[&str], dir: &Path, region: &str, processor: usize) -> Result<Waiter> {
+        let (path, processor) = (board.to_string_lossy(), processor.to_string());
+        let board = Board::open(board)?;
+        [board.begun(), board.woken()].iter().for_each(|count| count.store(0, Release));
+        let child = Child::start_in(before, dir, &[CHILD_COMMAND, "waiter", &path, &processor, region])?;
+        Ok(Waiter { board, child, waits: 0 })
     }
 
-    /// Tells the waiter what to wait for and gives it time to fall asleep.
-    fn wait_for_sleep(&mut self, wake: Wake) -> Result<()> {
-        self.waiter.tell(&format!("{}", wake as u32))?;
+    /// Tells it what to wait for and gives it time to fall asleep.
+    pub(super) fn wait_for_sleep(&mut self, wake: Wake) -> Result<()> {
+        self.child.tell(&format!("{}", wake as u32))?;
         self.waits += 1;
         if !spin_until(PATIENCE, || self.board.begun().load(Acquire) >= self.waits) {
             return Err(Error::Child { role: "waiter".into(), why: "did not begin to wait".into() });
@@ -179,9 +191,10 @@ impl Bench {
         Ok(())
     }
 
-    fn wait_for_waking(&self) -> Result<()> {
+    /// Waits until it runs again; the nanoseconds since `start` until then.
+    pub(super) fn wait_for_waking(&self, start: u64) -> Result<f64> {
         if spin_until(PATIENCE, || self.board.woken().load(Acquire) >= self.waits) {
-            return Ok(());
+            return Ok(since(self.board.monotonic_ns().load(Acquire), start));
         }
         Err(Error::Child { role: "waiter".into(), why: "was not woken".into() })
     }
@@ -197,11 +210,13 @@ pub fn play(args: Args) -> Result<()> {
     let _pin = Pin::to(args.processor);
     let parent = Parent::listen();
     let board = Board::open(&args.board)?;
-    let observer = Observer::options().open("notify")?;
+    let observer = Observer::options().wait(PATIENCE).open(&args.region)?;
     let mut last = observer.newest()?;
     let is = |line: &str, wake: Wake| line == (wake as u32).to_string();
     while let Some(line) = parent.hear() {
         let notifications = board.notifications().load(Acquire);
+        // Others may have been waited for by somebody else.
+        let newest = observer.newest_number();
         board.begun().fetch_add(1, Release);
         if is(&line, Wake::Futex) {
             while board.notifications().load(Acquire) == notifications {
@@ -209,7 +224,7 @@ pub fn play(args: Args) -> Result<()> {
             }
             note(&board);
         } else if is(&line, Wake::Version) {
-            observer.wait_newer(Some(last.version()), Some(PATIENCE))?;
+            observer.wait_newer(newest, Some(PATIENCE))?;
             let times = (monotonic_ns(), now_ns());
             last = observer.newest()?;
             note_at(&board, times);

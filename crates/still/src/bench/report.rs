@@ -66,7 +66,7 @@ impl Report {
 
     fn table_line(&mut self, row: &Row) -> String {
         let line = format!(
-            "{:<8} {:<58} {:>12} {:>12} {:<7} {:>8}",
+            "{:<11} {:<66} {:>12} {:>12} {:<7} {:>8}",
             row.bench,
             case_text(&row.case),
             significant(row.value),
@@ -80,7 +80,7 @@ impl Report {
         let space = if self.last.is_empty() { "" } else { "\n" };
         self.last = row.bench;
         let head =
-            format!("{:<8} {:<58} {:>12} {:>12} {:<7} {:>8}", "bench", "case", "value", "baseline", "unit", "ratio");
+            format!("{:<11} {:<66} {:>12} {:>12} {:<7} {:>8}", "bench", "case", "value", "baseline", "unit", "ratio");
         format!("{space}{head}\n{line}")
     }
 }

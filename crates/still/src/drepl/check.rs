@@ -26,7 +26,7 @@ next along each axis.
 
 With --json: {\"objects\": [{\"name\", \"type\", \"leaves\": [{\"name\", \"type\", \"extents\"}]}],
 \"views\": [{\"name\", \"attributes\", \"bytes\", \"variables\": [{\"name\", \"type\", \"offset_bytes\",
-\"strides_bytes\"}], \"parts\": [{\"leaf\", \"elements\", \"offset_bytes\", \"strides_bytes\"}]}],
+\"strides_bytes\"}], \"parts\": [{\"leaf\", \"type\", \"elements\", \"offset_bytes\", \"strides_bytes\"}]}],
 \"replicas\": [{\"name\", \"file\", \"complete\", \"readonly\", \"bytes\", \"views\": [{\"name\",
 \"offset_bytes\"}], \"rest_offset_bytes\"}]}, where elements are [start, end, step] per axis; or
 {\"mistakes\": [{\"code\", \"message\", \"file\", \"line\", \"column\", \"end_line\", \"end_column\", \"help\"}]}.
@@ -40,7 +40,7 @@ pub struct Args {
 
 /// Checks a text.
 pub fn run(context: &mut Context, args: &Args) -> Verdict {
-    let schema = match args.described.read() {
+    let schema = match args.described.read([]) {
         Err(Failure::Mistakes { diagnostics, exit_code }) if args.described.json => {
             context.write_json(&json!({ "mistakes": diagnostics.iter().map(mistake).collect::<Vec<_>>() }))?;
             return Ok(exit_code);
@@ -127,7 +127,7 @@ fn contents(schema: &Schema, replica: &Replica) -> Vec<(String, u64, u64)> {
     stored.chain(rest).collect()
 }
 
-/// A type on one line: records with their fields, which say more than their names.
+/// A type on one line, which is not longer than a table can show.
 fn kind(kind: &Type) -> String {
     const LETTERS_MAX: usize = 60;
     let text = kind.to_string();
@@ -139,7 +139,7 @@ fn name(view: &View) -> Option<&str> {
 }
 
 /// What the view says that is not said of every view.
-fn attributes(view: &View) -> Vec<&'static str> {
+fn attributes(view: &View) -> Vec<String> {
     let layout = view.layout;
     let words = [
         ("columnmajor", layout.order == AxisOrder::ColumnMajor),
@@ -149,7 +149,8 @@ fn attributes(view: &View) -> Vec<&'static str> {
         ("readonly", view.readonly),
         ("clipped", view.clipped),
     ];
-    words.iter().filter(|word| word.1).map(|word| word.0).collect()
+    let words = words.iter().filter(|word| word.1).map(|word| word.0.to_owned());
+    words.chain(view.fragment.fill().map(|fill| format!("fill {fill}"))).collect()
 }
 
 /// Distances of neighbours along the axes of a variable, and of the arrays in it.
@@ -221,7 +222,8 @@ fn variables(fragment: &Fragment) -> Vec<Value> {
 fn parts(fragment: &Fragment) -> Vec<Value> {
     let told = fragment.parts().iter().map(|part| {
         json!({
-            "leaf": fragment.dataset().leaf_name(part.leaf), "elements": super::plan::slices(&part.elements),
+            "leaf": fragment.dataset().leaf_name(part.leaf), "type": part.primitive.to_string(),
+            "elements": super::plan::slices(&part.elements),
             "offset_bytes": part.offset_bytes, "strides_bytes": part.strides_bytes.to_vec(),
         })
     });

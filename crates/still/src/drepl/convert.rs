@@ -9,19 +9,20 @@ use crate::progress::Progress;
 use crate::table::sanitize;
 use crate::target;
 use crate::units::{count, format_bytes, format_ms, format_rate_bytes};
-use ::drepl::Plan;
 use ::drepl::executor::{Destination, Executor, FileRange, Source};
+use ::drepl::{Fragment, Plan};
 use serde_json::json;
 use std::collections::HashSet;
 use std::fs::File;
-use std::io::{self, Write};
+use std::io;
+use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 /// Convert raw files from views into others
 ///
 /// A raw file holds the bytes of a view and nothing else. Bytes of the result that are no element, holes and padding, are
-/// zero.
+/// zero; in holes they are what the view says by `fill`.
 #[derive(Debug, clap::Args)]
 #[command(after_long_help = "\
 Examples:
@@ -64,6 +65,9 @@ pub struct Args {
 /// Memory that files may take on their way. With much of it a transpose reads long runs.
 const STAGING_BYTES: usize = 128 << 20;
 
+/// Memory that what holes have takes on its way into a file.
+const PIECE_BYTES: u64 = 8 << 20;
+
 /// A file to read from.
 struct SourceFile {
     path: PathBuf,
@@ -81,7 +85,7 @@ struct Task {
 /// Converts files.
 pub fn run(context: &mut Context, args: &Args) -> Verdict {
     let begin = Instant::now();
-    let schema = args.described.read()?;
+    let schema = args.described.read(args.from.iter().chain(&args.to))?;
     let bindings = args.described.bindings();
     let selection = Selection::new(&schema, &bindings, &args.each)?;
     let mut sources = Vec::new();
@@ -181,14 +185,15 @@ fn write(context: &mut Context, task: &Task, files: &[Option<SourceFile>], execu
         return Ok(context.out.write_all(&collect(task, files, executor)?)?);
     }
     if target::is_special(&task.path) {
-        let mut file =
-            File::options().write(true).open(&task.path).map_err(|error| Failure::file(&task.path, error))?;
-        let bytes = collect(task, files, executor)?;
-        return file.write_all(&bytes).map_err(|error| Failure::file(&task.path, error));
+        return target::write(&task.path, &collect(task, files, executor)?);
     }
     let whole = target::begin(&task.path)?;
     let bytes = task.to.fragment.size_bytes();
-    whole.file().set_len(bytes).map_err(|error| Failure::file(&task.path, error))?;
+    let failed = |error| Failure::file(&task.path, error);
+    if task.to.fragment.fills() {
+        write_holes(&task.to.fragment, whole.file()).map_err(failed)?;
+    }
+    whole.file().set_len(bytes).map_err(failed)?;
     let range = FileRange { file: whole.file(), path: &task.path, offset: 0, bytes };
     let progress = Progress::new("converting");
     let which = sanitize(&task.to.name);
@@ -200,6 +205,18 @@ fn write(context: &mut Context, task: &Task, files: &[Option<SourceFile>], execu
     target::commit(&task.path, whole)
 }
 
+/// Writes what holes have, and zeros elsewhere, in pieces: a file may be larger than memory.
+fn write_holes(fragment: &Fragment, file: &File) -> io::Result<()> {
+    let bytes = fragment.size_bytes();
+    let mut piece = vec![0; bytes.min(PIECE_BYTES) as usize];
+    for begin in (0..bytes).step_by(PIECE_BYTES as usize) {
+        let piece = &mut piece[..(bytes - begin).min(PIECE_BYTES) as usize];
+        fragment.clear_from(begin, piece);
+        file.write_all_at(piece, begin)?;
+    }
+    Ok(())
+}
+
 /// The bytes of a layout that is no regular file.
 fn collect(task: &Task, files: &[Option<SourceFile>], executor: &Executor) -> Result<Vec<u8>, Failure> {
     let bytes = task.to.fragment.size_bytes();
@@ -207,6 +224,9 @@ fn collect(task: &Task, files: &[Option<SourceFile>], executor: &Executor) -> Re
     let mut buffer = Vec::new();
     buffer.try_reserve_exact(bytes as usize).map_err(|_| too_large())?;
     buffer.resize(bytes as usize, 0);
+    if task.to.fragment.fills() {
+        task.to.fragment.clear(&mut buffer);
+    }
     executor
         .run_stored(&transfers(task, files), Destination::Memory(&mut buffer))
         .map_err(|error| Failure::Problem(error.to_string()))?;

@@ -24,9 +24,17 @@ pub struct Described {
 const TEXT_BYTES_MAX: u64 = 16 << 20;
 
 impl Described {
-    /// What the text describes.
-    pub fn read(&self) -> Result<Schema, Failure> {
-        self.parse()?.and_then(|program| program.bind(&self.bindings())).map_err(mistakes)
+    /// What the text describes. `texts` are those of the command that may have names of their own.
+    pub fn read<'t>(&self, texts: impl IntoIterator<Item = &'t String>) -> Result<Schema, Failure> {
+        let program = self.parse()?.map_err(mistakes)?;
+        let texts: Vec<&String> = texts.into_iter().collect();
+        let is_used =
+            |name: &str| program.has_name(name) || texts.iter().any(|text| words(text).any(|word| word == name));
+        if let Some((name, _)) = self.bindings.iter().find(|(name, _)| !is_used(name)) {
+            let text = format!("-D {name}: nothing here has this name: correct it, or leave it out");
+            return Err(Failure::Misuse(text));
+        }
+        program.bind(&self.bindings()).map_err(mistakes)
     }
 
     /// The text's syntax, or its mistakes.
@@ -76,6 +84,11 @@ fn mistakes(diagnostics: Diagnostics) -> Failure {
 /// Mistakes in a text that is part of the command.
 pub fn misuse(diagnostics: Diagnostics) -> Failure {
     Failure::Mistakes { diagnostics, exit_code: MISUSE }
+}
+
+/// Names in a text of the language.
+pub fn words(text: &str) -> impl Iterator<Item = &str> {
+    text.split(|letter: char| !letter.is_alphanumeric() && letter != '_')
 }
 
 fn parse_binding(text: &str) -> Result<(String, i64), String> {

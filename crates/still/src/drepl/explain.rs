@@ -3,8 +3,9 @@
 use super::described::Described;
 use super::plan::{Answer, Question};
 use crate::context::{Context, Verdict};
-use crate::failure::{FINE, Failure};
+use crate::failure::FINE;
 use crate::table::sanitize;
+use crate::target;
 use ::drepl::picture::Picture;
 use std::path::PathBuf;
 
@@ -36,7 +37,7 @@ pub struct Args {
 
 /// Draws a view.
 pub fn run(context: &mut Context, args: &Args) -> Verdict {
-    let schema = args.described.read()?;
+    let schema = args.described.read(args.question.texts())?;
     let answer = args.question.answer(&schema, &args.described)?;
     let Answer { wanted, sources, plan } = &answer;
     let names = sources.iter().map(|source| sanitize(&source.name));
@@ -45,7 +46,7 @@ pub fn run(context: &mut Context, args: &Args) -> Verdict {
         write!(context.out, "{}", picture.text())?;
     }
     if let Some(path) = &args.svg {
-        std::fs::write(path, picture.svg()).map_err(|error| Failure::file(path, error))?;
+        target::write(path, picture.svg().as_bytes())?;
     }
     if args.described.json {
         context.write_json(&answer.to_json())?;

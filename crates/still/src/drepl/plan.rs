@@ -5,6 +5,7 @@ use super::selected::{Each, Selected, Selection, number, parse_each};
 use crate::context::{Context, Verdict};
 use crate::failure::{FINE, Failure};
 use crate::table::{Align, Table, sanitize};
+use crate::target;
 use crate::units::{count, format_bytes};
 use ::drepl::{IndexBox, Plan, Schema, Source, Wanted};
 use serde_json::{Value, json};
@@ -24,10 +25,10 @@ Examples:
 A plan written by --out is carried out in Python or Rust, there or elsewhere: bytes move from each
 source's buffer into the wanted one, and no text is needed any more.
 
-With --json: {\"bytes\", \"moved_bytes\", \"sources\": [{\"name\", \"bytes\", \"moved_bytes\", \"moves\"}],
-\"pieces\": [{\"source\", \"leaf\", \"elements\", \"count\"}], \"missing\": [{\"leaf\", \"elements\",
-\"count\"}]}, where elements are [start, end, step] per axis, and a piece's source is its place among
-the sources.
+With --json: {\"bytes\", \"moved_bytes\", \"sources\": [{\"name\", \"bytes\", \"moved_bytes\", \"moves\",
+\"conversions\"}], \"pieces\": [{\"source\", \"leaf\", \"elements\", \"count\"}], \"missing\": [{\"leaf\",
+\"elements\", \"count\"}]}, where elements are [start, end, step] per axis, and a piece's source is its
+place among the sources.
 
 Exit codes: 0 when there is a plan, be it of a part only, 1 when the text has mistakes, 2 when the
 command makes no sense.")]
@@ -63,6 +64,11 @@ pub struct Answer {
 }
 
 impl Question {
+    /// What may have names of its own.
+    pub fn texts(&self) -> impl Iterator<Item = &String> {
+        self.from.iter().chain([&self.view])
+    }
+
     /// Plans it.
     pub fn answer(&self, schema: &Schema, described: &Described) -> Result<Answer, Failure> {
         let bindings = described.bindings();
@@ -107,10 +113,10 @@ const ROWS_MAX: usize = 200;
 
 /// Plans a view.
 pub fn run(context: &mut Context, args: &Args) -> Verdict {
-    let schema = args.described.read()?;
+    let schema = args.described.read(args.question.texts())?;
     let answer = args.question.answer(&schema, &args.described)?;
     if let Some(path) = &args.out {
-        std::fs::write(path, answer.plan.encode()).map_err(|error| Failure::file(path, error))?;
+        target::write(path, &answer.plan.encode())?;
     }
     if args.described.json {
         context.write_json(&answer.to_json())?;
@@ -134,11 +140,12 @@ pub fn run(context: &mut Context, args: &Args) -> Verdict {
         writeln!(context.out, "... and {left_out} more; --json has all")?;
     }
     writeln!(context.out)?;
-    let moves = plan.transfers.iter().map(|(_, transfer)| transfer.moves().len()).sum();
+    let (moves, conversions) = plan.steps();
+    let converted = if conversions > 0 { format!(" and {}", count(conversions, "conversion")) } else { String::new() };
     let bytes = wanted.fragment.size_bytes();
     writeln!(
         context.out,
-        "{}: {} of {} bytes ({}) from {}, in {}",
+        "{}: {} of {} bytes ({}) from {}, in {}{converted}",
         sanitize(&wanted.name),
         plan.moved_bytes(),
         bytes,
@@ -161,15 +168,18 @@ impl Answer {
     pub fn to_json(&self) -> Value {
         let moved = |position: usize| {
             let found = self.plan.transfers.binary_search_by_key(&position, |transfer| transfer.0);
-            found.map_or((0, 0), |place| {
+            found.map_or((0, 0, 0), |place| {
                 let transfer = &self.plan.transfers[place].1;
-                (transfer.moved_bytes(), transfer.moves().len())
+                (transfer.moved_bytes(), transfer.moves().len(), transfer.conversions().len())
             })
         };
         let sources = self.sources.iter().enumerate().map(|(position, source)| {
-            let (moved_bytes, moves) = moved(position);
+            let (moved_bytes, moves, conversions) = moved(position);
             let bytes = source.fragment.size_bytes();
-            json!({ "name": source.name, "bytes": bytes, "moved_bytes": moved_bytes, "moves": moves })
+            json!({
+                "name": source.name, "bytes": bytes, "moved_bytes": moved_bytes, "moves": moves,
+                "conversions": conversions,
+            })
         });
         let pieces = self.plan.pieces.iter().map(|piece| {
             json!({

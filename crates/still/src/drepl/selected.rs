@@ -1,6 +1,6 @@
 //! Views, replicas and fragments as command lines name them.
 
-use super::described::misuse;
+use super::described::{misuse, words};
 use crate::failure::Failure;
 use ::drepl::{Bindings, Fragment, Replica, Schema, View};
 use std::collections::HashMap;
@@ -216,11 +216,6 @@ fn view_name(view: &View) -> Option<String> {
 
 fn first_variable(view: &View) -> String {
     view.fragment.variables().first().map_or_else(|| "fragment".into(), |variable| variable.name.to_string())
-}
-
-/// Names in a text of the language.
-fn words(text: &str) -> impl Iterator<Item = &str> {
-    text.split(|letter: char| !letter.is_alphanumeric() && letter != '_')
 }
 
 /// Reads `i=0..8`.

@@ -257,7 +257,7 @@ impl Follow {
         };
         let taken = match self.assembly.take_if(version, READ, is_due) {
             // Its writers went on before it was read, and there is a newer one; or somebody removed the object.
-            Err(Error::Lost { .. } | Error::Removed { .. }) => return Ok(false),
+            Err(Error::Lost { .. } | Error::LostElsewhere { .. } | Error::Removed { .. }) => return Ok(false),
             other => other?,
         };
         match asked {
@@ -276,7 +276,11 @@ impl Follow {
     fn end(&mut self) -> Result<(), Failure> {
         let newest = self.object.newest()?;
         if self.due.at_end && newest > self.object.description().initial && self.assembly.newest() < Some(newest) {
-            self.take(newest, false)?;
+            let is_there = self.object.versions()?.contains(&newest);
+            if !is_there || !self.take(newest, false)? {
+                let (after, before) = (newest.checked_sub(1), newest.saturating_add(1));
+                drop(self.events.send(Event::Missed { count: 1, after, before }));
+            }
         }
         Ok(())
     }

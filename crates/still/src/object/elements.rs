@@ -6,10 +6,13 @@ use crate::selection::Selection;
 use crate::slice::Axis;
 use std::fmt::Write;
 use std::time::Duration;
-use stillframe_object::{Object, ReadFragment};
+use stillframe_object::{Error, Object, ReadFragment};
 
 /// How long elements of a version that is complete are waited for: they are there, unless their writers go on quickly.
 const PATIENCE: Duration = Duration::from_secs(10);
+
+/// How long the next version is waited for where the newest cannot be had any more.
+const SOON: Duration = Duration::from_secs(1);
 
 /// Elements of one version, packed, the last axis fastest.
 pub struct Elements {
@@ -67,7 +70,13 @@ impl Elements {
 fn take_newest(object: &Object, fragment: &mut ReadFragment, wait: Duration) -> Result<(), Failure> {
     let (initial, newest) = (object.description().initial, object.newest()?);
     if newest > initial {
-        fragment.reattach_newer(newest - 1, wait.max(PATIENCE))?;
+        match fragment.reattach(newest, wait.max(PATIENCE)) {
+            // Its writers went on meanwhile; or a part of it is gone for good, and whose that is says the first error.
+            Err(lost @ (Error::Lost { .. } | Error::LostElsewhere { .. })) => {
+                fragment.reattach_newer(newest, wait.max(SOON)).map_err(|_| lost)?;
+            }
+            read => read?,
+        }
     } else if wait.is_zero() {
         fragment.reattach(initial, wait)?;
     } else {

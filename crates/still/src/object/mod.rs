@@ -43,6 +43,10 @@ fn open(context: &Context) -> Result<Objects, Failure> {
 
 /// The object that a name on the command line means, if it means one.
 pub fn find(context: &Context, name: &str) -> Result<Option<Object>, Failure> {
+    // Brokers hand out regions only.
+    if inspect::is_handed_out(&context.dir, name) {
+        return Ok(None);
+    }
     if let Some(own) = name.strip_prefix(PLACE).and_then(|rest| rest.strip_prefix('/'))
         && let Some(object) = named(context, own)?
     {
@@ -64,6 +68,9 @@ pub fn find(context: &Context, name: &str) -> Result<Option<Object>, Failure> {
 /// As [`find`], and waits at most so long for something of that name, be it a region.
 pub fn wait(context: &Context, name: &str, timeout: Duration) -> Result<Option<Object>, Failure> {
     let begin = Instant::now();
+    if inspect::is_handed_out(&context.dir, name) {
+        return Ok(None);
+    }
     loop {
         let found = find(context, name)?;
         if found.is_some() || begin.elapsed() >= timeout || is_region(&context.dir, name) {

@@ -105,7 +105,8 @@ fn collect_one(
         }
         return Ok(vec![Outcome { kind: Kind::Object, name: object.name().into(), freed: Ok(bytes) }]);
     }
-    let newest = object.newest()?;
+    // What goes is decided by what can be had here.
+    let newest = object.versions()?.last().copied().unwrap_or(object.description().initial);
     let going: Vec<(&WriterInfo, u64)> = before
         .iter()
         .filter(|info| info.is_unneeded(newest))

@@ -6,6 +6,7 @@ use super::summary::{Summary, WriterSummary};
 use crate::context::{Context, Verdict};
 use crate::failure::{FINE, Failure};
 use crate::table::{Align, Table, sanitize};
+use crate::target;
 use crate::units;
 use serde_json::json;
 use std::collections::HashMap;
@@ -19,7 +20,7 @@ pub fn run(context: &mut Context, object: &Object, version: Option<u64>, svg: Op
     let summary = Summary::new(object, &context.dir, &HashMap::new())?;
     let drawing = Drawing::new(object, &summary.infos, version, summary.newest)?;
     if let Some(path) = svg {
-        std::fs::write(path, drawing.picture().svg()).map_err(|error| Failure::file(path, error))?;
+        target::write(path, drawing.picture().svg().as_bytes())?;
     }
     if is_json {
         let description = object.description();

@@ -81,7 +81,7 @@ fn packed(path: &str, record: &Record) -> Result<DType, Failure> {
     let field = |field: &::drepl::types::Field| {
         Ok((field.name.to_string(), dtype(&format!("{path}.{}", field.name), &field.kind)?))
     };
-    let fields = record.fields.iter().map(field).collect::<Result<Vec<_>, Failure>>()?;
+    let fields = record.fields().iter().map(field).collect::<Result<Vec<_>, Failure>>()?;
     let fields = fields.iter().map(|(name, dtype)| (name.as_str(), dtype.clone()));
     DType::packed(fields).map_err(|error| Failure::Problem(format!("'{path}': {error}")))
 }

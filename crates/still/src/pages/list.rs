@@ -2,6 +2,7 @@
 
 use crate::context::{Context, Verdict};
 use crate::failure::{FINE, Failure};
+use crate::pages::ordinary::{self, Ordinary};
 use crate::table::{Align, Table, sanitize};
 use crate::units::format_bytes;
 use serde_json::json;
@@ -20,20 +21,26 @@ struct Found {
 pub fn run(context: &mut Context, as_json: bool) -> Verdict {
     let system = System::default();
     let pools = find(&system)?;
+    let own = ordinary::all(&context.dir);
     let supply = supply(&system);
     if as_json {
         let pool = |found: &Found| {
             let Found { pool, size, holders } = found;
             json!({
-                "name": pool.name, "path": pool.mount.path, "page": pool.page(),
+                "name": pool.name, "path": pool.mount.path.to_string_lossy(), "page": pool.page(),
                 "bytes": size.bytes, "free_bytes": size.free_bytes, "holders": holders,
             })
         };
         let pools: Vec<_> = pools.iter().map(pool).collect();
-        context.write_json(&json!({ "pools": pools, "supply": supply }))?;
+        context.write_json(&json!({ "pools": pools, "ordinary": own, "supply": supply }))?;
         return Ok(FINE);
     }
-    show_pools(context, &pools)?;
+    match (pools.is_empty(), own.is_empty()) {
+        (true, true) => writeln!(context.out, "no pools; `still pages reserve SIZE` makes one")?,
+        (true, false) => {}
+        (false, _) => show_pools(context, &pools)?,
+    }
+    show_ordinary(context, &own)?;
     show_supply(context, &supply)?;
     Ok(FINE)
 }
@@ -59,10 +66,6 @@ fn supply(system: &System) -> Vec<Supply> {
 }
 
 fn show_pools(context: &mut Context, pools: &[Found]) -> Result<(), Failure> {
-    if pools.is_empty() {
-        writeln!(context.out, "no pools; `still pages reserve SIZE` makes one")?;
-        return Ok(());
-    }
     let columns = ["POOL", "PAGE", "SIZE", "FREE", "PROCESS", "HAS", "NODES"];
     let align = |name: &&'static str| match *name {
         "POOL" | "PROCESS" | "NODES" => (*name, Align::Left),
@@ -82,6 +85,38 @@ fn show_pools(context: &mut Context, pools: &[Found]) -> Result<(), Failure> {
         }
     }
     table.write(context.out)?;
+    Ok(())
+}
+
+/// Those of ordinary large pages, of which regions have something and not processes.
+fn show_ordinary(context: &mut Context, own: &[Ordinary]) -> Result<(), Failure> {
+    let columns = [
+        ("ORDINARY POOL", Align::Left),
+        ("SIZE", Align::Right),
+        ("LARGE", Align::Right),
+        ("FREE", Align::Right),
+        ("REGION", Align::Left),
+        ("HAS", Align::Right),
+    ];
+    let mut table = Table::new(&columns);
+    for pool in own {
+        let large = if pool.unfinished { "unfinished".into() } else { format_bytes(pool.large_bytes) };
+        let sizes = [format_bytes(pool.bytes), large, format_bytes(pool.free_bytes)];
+        let mut own: Vec<String> = std::iter::once(sanitize(&pool.name)).chain(sizes).collect();
+        let regions = pool.regions.iter().map(|region| [sanitize(&region.name), format_bytes(region.bytes)]);
+        let mut rows: Vec<[String; 2]> = regions.collect();
+        if rows.is_empty() {
+            rows.push(["-".into(), "-".into()]);
+        }
+        for row in rows {
+            let next = vec![String::new(); own.len()];
+            table.push(std::mem::replace(&mut own, next).into_iter().chain(row).collect());
+        }
+    }
+    if !own.is_empty() {
+        writeln!(context.out)?;
+        table.write(context.out)?;
+    }
     Ok(())
 }
 

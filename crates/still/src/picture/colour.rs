@@ -31,12 +31,9 @@ pub fn viridis(value: f64) -> Colour {
     })
 }
 
-/// `over` laid on `under`, covering that share of it.
-pub fn blend(under: Colour, over: Colour, share: f64) -> Colour {
-    std::array::from_fn(|channel| {
-        let (under, over) = (f64::from(under[channel]), f64::from(over[channel]));
-        (under + (over - under) * share.clamp(0.0, 1.0)).round() as u8
-    })
+/// As the library has it.
+pub fn rgb([red, green, blue]: Colour) -> plotters::style::RGBColor {
+    plotters::style::RGBColor(red, green, blue)
 }
 
 #[cfg(test)]

@@ -1,11 +1,14 @@
 //! Two axes as a map of colours: rows run down, columns to the right.
 
-use super::canvas::{Canvas, LETTER};
-use super::{Caption, Range, colour, scale, visit_numbers, write_heading};
+use super::axes::{BOTTOM, Frame, TOP, Tick, label_room, write_heading};
+use super::sheet::{Area, Drawn, Plot, Raster};
+use super::{Caption, Range, colour, heading, scale, visit_numbers};
 use crate::failure::Failure;
 use crate::gather::Source;
 use crate::selection::Selection;
 use crate::slice::Axis;
+use plotters::chart::LabelAreaPosition;
+use plotters::prelude::DrawingBackend;
 
 /// Cells along an axis; longer axes are averaged down to that.
 const CELLS_MAX: usize = 1024;
@@ -13,16 +16,11 @@ const CELLS_MAX: usize = 1024;
 const PIXELS_WANTED: usize = 800;
 /// No side of the map is shorter than that.
 const PIXELS_MIN: usize = 96;
-const TOP: usize = 56;
-const BOTTOM: usize = 30;
-const BAR_WIDTH: usize = 18;
-
-/// The mean of the finite values of each cell.
-struct Cells {
-    rows: Side,
-    columns: Side,
-    sums: Vec<(f64, u32)>,
-}
+/// No picture is narrower than that: the heading has to have room.
+const WIDTH_MIN: u32 = 460;
+const BAR_WIDTH: u32 = 20;
+const BAR_APART: u32 = 22;
+const BAR_SHADES: usize = 256;
 
 /// How an axis is laid out in cells and pixels.
 #[derive(Clone, Copy)]
@@ -45,103 +43,93 @@ impl Side {
         self.cells * self.pixels
     }
 
-    /// Pixels from the edge to the middle of the element with index `index` of the variable.
-    fn locate(&self, index: usize) -> usize {
+    /// Where from the edge on the middle of the element with index `index` of the variable is.
+    fn locate(&self, index: usize) -> f64 {
         let place = (index as f64 - self.axis.start as f64) / self.axis.step as f64;
-        let cell = ((place + 0.5) / self.elements as f64).clamp(0.0, self.cells as f64);
-        ((cell * self.pixels as f64) as usize).min(self.length() - 1)
+        ((place + 0.5) / (self.elements * self.cells) as f64).clamp(0.0, 1.0)
     }
 
-    fn ticks(&self, apart: usize) -> Vec<usize> {
+    fn ticks(&self, apart: usize) -> Vec<Tick> {
         let (first, last) = (self.axis.index(0), self.axis.index(self.axis.count - 1));
-        scale::index_ticks(first.min(last), first.max(last), (self.length() / apart).clamp(1, 10))
+        let wanted = (self.length() / apart).clamp(1, 10);
+        let ticks = scale::index_ticks(first.min(last), first.max(last), wanted);
+        ticks.into_iter().map(|index| (self.locate(index), index.to_string())).collect()
     }
 }
 
-/// Draws the map with its scales.
-pub fn draw(source: &dyn Source, selection: &Selection, caption: &Caption) -> Result<Canvas, Failure> {
-    let axes = selection.kept();
-    let (mut rows, mut columns) = (Side::new(axes[0]), Side::new(axes[1]));
-    let pixels = (PIXELS_WANTED / rows.cells.max(columns.cells)).max(1);
-    rows.pixels = pixels.max(PIXELS_MIN.div_ceil(rows.cells));
-    columns.pixels = pixels.max(PIXELS_MIN.div_ceil(columns.cells));
+/// A map with its scales.
+pub struct Map {
+    heading: [String; 2],
+    size: [u32; 2],
+    left: u32,
+    bar: Vec<Tick>,
+    x: Vec<Tick>,
+    y: Vec<Tick>,
+    /// The map, and the bar where there is a scale.
+    rasters: Vec<Raster>,
+}
 
-    let mut cells = Cells { rows, columns, sums: vec![(0.0, 0); rows.cells * columns.cells] };
-    let mut range = Range::EMPTY;
-    visit_numbers(source, selection, &mut |[row, column], value| {
-        range.add(value);
-        if value.is_finite() {
-            let cell = &mut cells.sums[row / rows.elements * columns.cells + column / columns.elements];
-            *cell = (cell.0 + value, cell.1 + 1);
+impl Map {
+    /// Reads the numbers.
+    pub fn new(source: &dyn Source, selection: &Selection, caption: &Caption) -> Result<Map, Failure> {
+        let axes = selection.kept();
+        let (mut rows, mut columns) = (Side::new(axes[0]), Side::new(axes[1]));
+        let pixels = (PIXELS_WANTED / rows.cells.max(columns.cells)).max(1);
+        rows.pixels = pixels.max(PIXELS_MIN.div_ceil(rows.cells));
+        columns.pixels = pixels.max(PIXELS_MIN.div_ceil(columns.cells));
+        // The sum of the finite values of each cell, and how many they are.
+        let mut cells = vec![(0.0, 0u32); rows.cells * columns.cells];
+        let mut range = Range::EMPTY;
+        visit_numbers(source, selection, &mut |[row, column], value| {
+            range.add(value);
+            if value.is_finite() {
+                let cell = &mut cells[row / rows.elements * columns.cells + column / columns.elements];
+                *cell = (cell.0 + value, cell.1 + 1);
+            }
+        })?;
+        let (low, high) = range.widened(0.0);
+        let shade = |(sum, count): (f64, u32)| match count {
+            0 => colour::NOTHING,
+            count => colour::viridis(scale::share(sum / f64::from(count), low, high)),
+        };
+        let (width, height) = (columns.length() as u32, rows.length() as u32);
+        let (x, mut y) = (columns.ticks(80), rows.ticks(48));
+        // Rows are counted from the top.
+        y.iter_mut().for_each(|tick| tick.0 = 1.0 - tick.0);
+        let left = label_room(&y);
+        let colours = cells.into_iter().map(shade).collect();
+        let mut rasters = vec![Raster { left, top: TOP, width, height, columns: columns.cells, colours }];
+        let mut bar = Vec::new();
+        if !range.is_empty() {
+            let ticks = scale::ticks(low, high, (height / 56).clamp(3, 8) as usize);
+            bar = ticks.into_iter().map(|(value, label)| (scale::share(value, low, high), label)).collect();
+            let shades = (0..BAR_SHADES).rev().map(|shade| colour::viridis(shade as f64 / (BAR_SHADES - 1) as f64));
+            let left = left + width + BAR_APART;
+            rasters.push(Raster { left, top: TOP, width: BAR_WIDTH, height, columns: 1, colours: shades.collect() });
         }
-    })?;
-
-    let labels = rows.ticks(48);
-    let left = 16 + labels.iter().map(|label| label.to_string().len()).max().unwrap_or(1) * LETTER;
-    let (width, height) = (columns.length(), rows.length());
-    let bar = left + width + 20;
-    let mut canvas = Canvas::new((bar + BAR_WIDTH + 14 * LETTER).max(420), TOP + height + BOTTOM);
-    write_heading(&mut canvas, selection, caption, range, left);
-    paint(&mut canvas, &cells, range, left);
-    for index in labels {
-        let y = TOP + rows.locate(index);
-        canvas.fill(left - 5, y, 4, 1, colour::INK);
-        canvas.write_text_left_of(left - 7, y, &index.to_string(), colour::INK);
+        let right = left + width + BAR_APART + BAR_WIDTH + label_room(&bar) + 8;
+        let size = [right.max(WIDTH_MIN), TOP + height + BOTTOM];
+        Ok(Map { heading: heading(selection, caption, range), size, left, bar, x, y, rasters })
     }
-    for index in columns.ticks(80) {
-        let x = left + columns.locate(index);
-        canvas.fill(x, TOP + height + 1, 1, 4, colour::INK);
-        canvas.write_text_centred(x, TOP + height + 14, &index.to_string(), colour::INK);
-    }
-    if range.low <= range.high {
-        draw_bar(&mut canvas, range, bar, height);
-    }
-    Ok(canvas)
 }
 
-fn paint(canvas: &mut Canvas, cells: &Cells, range: Range, left: usize) {
-    for row in 0..cells.rows.cells {
-        for column in 0..cells.columns.cells {
-            let (sum, count) = cells.sums[row * cells.columns.cells + column];
-            let colour = match count {
-                0 => colour::NOTHING,
-                count => colour::viridis(share(sum / f64::from(count), range)),
-            };
-            let (width, height) = (cells.columns.pixels, cells.rows.pixels);
-            canvas.fill(left + column * width, TOP + row * height, width, height, colour);
+impl Plot for Map {
+    fn size(&self) -> [u32; 2] {
+        self.size
+    }
+
+    fn draw<B: DrawingBackend>(&self, area: &Area<B>) -> Drawn<B> {
+        write_heading(area, self.left, &self.heading)?;
+        let axes: [(&[Tick], &[Tick], _); 2] =
+            [(&self.x, &self.y, LabelAreaPosition::Left), (&[], &self.bar, LabelAreaPosition::Right)];
+        for (raster, (x, y, side)) in self.rasters.iter().zip(axes) {
+            let Raster { left, top, width, height, .. } = *raster;
+            Frame { left, top, width, height, x, y, side, grid: false }.draw(area)?;
         }
+        Ok(())
     }
-    canvas.frame(left, TOP, cells.columns.length(), cells.rows.length(), colour::INK);
-}
 
-/// Where between the extremes a value lies. Halving first keeps the widest ranges from overflowing.
-fn share(value: f64, range: Range) -> f64 {
-    let span = range.high / 2.0 - range.low / 2.0;
-    if span > 0.0 { (value / 2.0 - range.low / 2.0) / span } else { 0.5 }
-}
-
-fn draw_bar(canvas: &mut Canvas, range: Range, x: usize, height: usize) {
-    for row in 0..height {
-        let value = 1.0 - row as f64 / (height - 1) as f64;
-        let value = if range.low < range.high { value } else { 0.5 };
-        canvas.fill(x, TOP + row, BAR_WIDTH, 1, colour::viridis(value));
-    }
-    canvas.frame(x, TOP, BAR_WIDTH, height, colour::INK);
-    let place = |value: f64| TOP + ((1.0 - share(value, range)).clamp(0.0, 1.0) * (height - 1) as f64) as usize;
-    let mut label = |y: usize, text: &str| {
-        canvas.fill(x + BAR_WIDTH + 1, y, 4, 1, colour::INK);
-        canvas.write_text(x + BAR_WIDTH + 8, y, text, colour::INK);
-    };
-    if range.low == range.high {
-        return label(TOP + height / 2, &scale::format_number(range.low));
-    }
-    // The extremes stand at the ends, and round numbers wherever they do not get in their way.
-    label(TOP, &scale::format_number(range.high));
-    label(TOP + height - 1, &scale::format_number(range.low));
-    for (value, text) in scale::ticks(range.low, range.high, (height / 56).clamp(1, 8)) {
-        let y = place(value);
-        if (TOP + 16..TOP + height - 16).contains(&y) {
-            label(y, &text);
-        }
+    fn rasters(&self) -> &[Raster] {
+        &self.rasters
     }
 }

@@ -1,17 +1,21 @@
 //! Pictures of arrays: a line for one axis, a map of colours for two.
 
-mod canvas;
+mod axes;
 mod colour;
 mod line;
 mod map;
 mod scale;
+mod sheet;
 
 use crate::failure::Failure;
 use crate::gather::Source;
 use crate::selection::Selection;
 use crate::slice::format_shape;
+use crate::table::sanitize;
 use crate::value::decode;
-use canvas::Canvas;
+use line::Line;
+use map::Map;
+pub use sheet::Format;
 use std::io::Write;
 use stillframe::{DType, Order};
 
@@ -23,28 +27,23 @@ pub struct Caption {
     pub version: u64,
 }
 
-/// Draws the selection and writes it as PNG.
+/// Draws the selection and writes it.
 pub fn write(
     source: &dyn Source,
     selection: &Selection,
     caption: &Caption,
+    format: Format,
     out: &mut dyn Write,
 ) -> Result<(), Failure> {
-    let canvas = draw(source, selection, caption)?;
-    let mut encoder = png::Encoder::new(&mut *out, canvas.width as u32, canvas.height as u32);
-    encoder.set_color(png::ColorType::Rgb);
-    encoder.set_depth(png::BitDepth::Eight);
-    let written = encoder.write_header().and_then(|mut writer| {
-        writer.write_image_data(canvas.pixels.as_flattened())?;
-        writer.finish()
-    });
-    written.map_err(|error| match error {
-        png::EncodingError::IoError(error) => Failure::Output(error),
-        other => Failure::Problem(format!("cannot encode the picture: {other}")),
-    })
+    if axes(selection)? == 1 {
+        sheet::write(&Line::new(source, selection, caption)?, format, out)
+    } else {
+        sheet::write(&Map::new(source, selection, caption)?, format, out)
+    }
 }
 
-fn draw(source: &dyn Source, selection: &Selection, caption: &Caption) -> Result<Canvas, Failure> {
+/// How many axes a selection has that makes a picture.
+fn axes(selection: &Selection) -> Result<usize, Failure> {
     let refuse = |why: String| Err(Failure::Misuse(format!("'{}' makes no picture: {why}", selection.label)));
     match &selection.dtype {
         DType::Record { fields, .. } => {
@@ -62,9 +61,8 @@ fn draw(source: &dyn Source, selection: &Selection, caption: &Caption) -> Result
         return refuse(format!("it selects nothing, the shape is {}", format_shape(&shape)));
     }
     match shape.len() {
-        1 => line::draw(source, selection, caption),
-        2 => map::draw(source, selection, caption),
         0 => refuse("it is a single value, leave out -o to print it".into()),
+        axes @ 1..=2 => Ok(axes),
         axes => {
             let fixed = vec!["0"; axes - 2].join(", ");
             let hint = format!("'{}[{fixed}, ...]'", selection.label.split('[').next().unwrap_or_default());
@@ -119,14 +117,45 @@ impl Range {
             self.odd += 1;
         }
     }
+
+    /// Whether no value has a place on the scale.
+    fn is_empty(&self) -> bool {
+        self.low > self.high
+    }
+
+    /// The extremes in words, in as many digits as tell them apart.
+    fn describe(&self) -> String {
+        let [low, high] = [self.low, self.high].map(scale::format_number);
+        match self.low < self.high {
+            _ if self.is_empty() => String::new(),
+            true if low != high => format!(", {low} to {high}"),
+            true => format!(", {} to {}", self.low, self.high),
+            false => format!(", all {low}"),
+        }
+    }
+
+    /// Where a scale begins and ends, with that share of its length as room at both ends. Where all values are equal it goes
+    /// from a little below to a little above.
+    fn widened(&self, share: f64) -> (f64, f64) {
+        if self.is_empty() {
+            return (0.0, 1.0);
+        }
+        // Halving first keeps the widest ranges from overflowing.
+        let half = self.high / 2.0 - self.low / 2.0;
+        let room = match half > 0.0 {
+            true => half * share,
+            false if self.low == 0.0 => 1.0,
+            false => (self.low.abs() * 0.05).max(f64::MIN_POSITIVE * 1e20),
+        };
+        ((self.low - room).max(f64::MIN), (self.high + room).min(f64::MAX))
+    }
 }
 
-/// Writes the heading: what is shown, and in the second line its version, type and range.
-fn write_heading(canvas: &mut Canvas, selection: &Selection, caption: &Caption, range: Range, left: usize) {
+/// What is shown, and in the second line its version, type and range.
+fn heading(selection: &Selection, caption: &Caption, range: Range) -> [String; 2] {
     let complex = matches!(selection.dtype, DType::Complex(_));
     let name = if complex { format!("|{}|", selection.label) } else { selection.label.clone() };
     let units = if selection.units.is_empty() { String::new() } else { format!(" ({})", selection.units) };
-    canvas.write_title(left, 18, &format!("{name}{units}"));
     let mut about = format!(
         "{}, version {}, {} {}",
         caption.region,
@@ -134,25 +163,82 @@ fn write_heading(canvas: &mut Canvas, selection: &Selection, caption: &Caption, 
         selection.dtype,
         format_shape(&selection.shape())
     );
-    if range.low <= range.high {
-        about += &format!(", {} to {}", scale::format_number(range.low), scale::format_number(range.high));
-    }
+    about += &range.describe();
     if range.odd > 0 {
         about += &format!(", {} not finite", range.odd);
     }
-    canvas.write_text(left, 35, &about, colour::MUTED);
+    [sanitize(&format!("{name}{units}")), sanitize(&about)]
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::gather::tests::{Memory, selection};
+    use crate::picture::colour::Colour;
 
-    fn picture(shape: &[usize], order: Order, value: impl Fn(usize) -> f32) -> Result<Canvas, Failure> {
+    /// A picture as a viewer has it.
+    struct Seen {
+        width: usize,
+        height: usize,
+        pixels: Vec<Colour>,
+    }
+
+    fn written(
+        shape: &[usize],
+        order: Order,
+        value: impl Fn(usize) -> f32,
+        format: Format,
+    ) -> Result<Vec<u8>, Failure> {
         let count: usize = shape.iter().product();
         let memory = Memory::new((0..count).flat_map(|place| value(place).to_ne_bytes()).collect());
         let caption = Caption { region: "heat".into(), version: 7 };
-        draw(&memory, &selection(DType::Float(4), order, shape, &[]), &caption)
+        let mut file = Vec::new();
+        write(&memory, &selection(DType::Float(4), order, shape, &[]), &caption, format, &mut file).map(|()| file)
+    }
+
+    fn picture(shape: &[usize], order: Order, value: impl Fn(usize) -> f32) -> Result<Seen, Failure> {
+        let file = written(shape, order, value, Format::Png)?;
+        let mut reader = png::Decoder::new(std::io::Cursor::new(file)).read_info().unwrap();
+        let mut bytes = vec![0; reader.output_buffer_size().unwrap()];
+        let info = reader.next_frame(&mut bytes).unwrap();
+        let pixels = bytes.chunks_exact(3).map(|pixel| [pixel[0], pixel[1], pixel[2]]).collect();
+        Ok(Seen { width: info.width as usize, height: info.height as usize, pixels })
+    }
+
+    /// The texts of a picture of shapes.
+    fn texts(shape: &[usize], value: impl Fn(usize) -> f32) -> Vec<String> {
+        let file = String::from_utf8(written(shape, Order::C, value, Format::Svg).unwrap()).unwrap();
+        let texts = file.split("<text").skip(1).map(|text| text.split(['>', '<']).nth(1).unwrap().trim().to_owned());
+        texts.collect()
+    }
+
+    #[test]
+    fn a_picture_of_shapes_has_the_same_texts_and_cells_as_an_image() {
+        let file = String::from_utf8(written(&[3, 4], Order::C, |place| place as f32, Format::Svg).unwrap()).unwrap();
+        assert!(file.starts_with("<svg width=") && file.trim_end().ends_with("</svg>"), "{file}");
+        assert_eq!(file.matches("<image").count(), 2, "the map and the bar");
+        let texts = texts(&[3, 4], |place| place as f32);
+        assert_eq!(texts[..2], ["u", "heat, version 7, float32 (3, 4), 0 to 11"]);
+        for label in ["0", "2", "10"] {
+            assert!(texts.iter().any(|text| text == label), "{texts:?}");
+        }
+    }
+
+    #[test]
+    fn a_bar_tells_apart_what_is_nearly_equal_and_what_is_equal() {
+        for (value, labels) in [
+            ((|_| 100.0) as fn(usize) -> f32, ["96", "100", "104"]),
+            (|_| 0.0, ["-1.0", "heat, version 7, float32 (12, 12), all 0", "1.0"]),
+            (
+                |place| if place == 0 { 1.0 } else { 1.0 + f32::EPSILON },
+                ["1.00000002e0", "1.00000006e0", "1.00000010e0"],
+            ),
+        ] {
+            let texts = texts(&[12, 12], value);
+            for label in labels {
+                assert!(texts.iter().any(|text| text == label), "{label}: {texts:?}");
+            }
+        }
     }
 
     #[test]
@@ -189,7 +275,8 @@ mod tests {
         let memory = Memory::new((0..12u8).collect());
         let wanted = selection(DType::Uint(1), Order::C, &[3, 4], &[]);
         let mut file = Vec::new();
-        write(&memory, &wanted, &Caption { region: "r".into(), version: 1 }, &mut file).unwrap();
+        let caption = Caption { region: "r".into(), version: 1 };
+        write(&memory, &wanted, &caption, Format::Png, &mut file).unwrap();
         let reader = png::Decoder::new(std::io::Cursor::new(&file)).read_info().unwrap();
         assert!(reader.info().width > 100);
     }

@@ -3,8 +3,11 @@
 /// Round numbers between `low` and `high`, about `wanted` of them, each with its label.
 pub fn ticks(low: f64, high: f64, wanted: usize) -> Vec<(f64, String)> {
     let span = high - low;
-    if !span.is_finite() || span <= 0.0 {
+    if span <= 0.0 {
         return vec![(low, format_number(low))];
+    }
+    if !span.is_finite() {
+        return [low, high].map(|value| (value, format_number(value))).into();
     }
     let rough = span / wanted.max(1) as f64;
     let power = 10f64.powf(rough.log10().floor());
@@ -20,7 +23,7 @@ pub fn ticks(low: f64, high: f64, wanted: usize) -> Vec<(f64, String)> {
         if largest < 1e6 && decimals <= 5 {
             format!("{value:.decimals$}")
         } else {
-            let digits = (largest.log10().floor() - step.log10().floor()).clamp(0.0, 8.0) as usize;
+            let digits = (largest.log10().floor() - step.log10().floor()).clamp(0.0, 16.0) as usize;
             format!("{value:.digits$e}")
         }
     };
@@ -38,6 +41,12 @@ pub fn ticks(low: f64, high: f64, wanted: usize) -> Vec<(f64, String)> {
         ticks.extend([low, high].map(|value| (value, format_number(value))));
     }
     ticks
+}
+
+/// Where between the ends of a scale a value lies. Halving first keeps the widest ranges from overflowing.
+pub fn share(value: f64, low: f64, high: f64) -> f64 {
+    let span = high / 2.0 - low / 2.0;
+    if span > 0.0 { (value / 2.0 - low / 2.0) / span } else { 0.5 }
 }
 
 /// Round whole numbers between `low` and `high`, about `wanted` of them.

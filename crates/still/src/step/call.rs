@@ -1,7 +1,7 @@
 //! One call of the program.
 
 use super::Args;
-use super::limits::{Limits, Reason};
+use super::limits::{Limits, Reason, STOPPING};
 use super::state::State;
 use crate::failure::Failure;
 use std::ffi::OsString;
@@ -23,6 +23,14 @@ pub enum Ending {
 }
 
 impl Ending {
+    /// Whether the program ended as one does that was told to: by a signal that stops a run, with the code that a shell gives for that,
+    /// or well.
+    pub fn is_as_told(&self) -> bool {
+        let Ending::Exited(status) = self else { return false };
+        let signal = status.signal().or_else(|| status.code().map(|code| code - 128));
+        status.success() || signal.is_some_and(|signal| STOPPING.contains(&signal))
+    }
+
     /// What the program did, unless it ended well.
     pub fn problem(&self) -> Option<String> {
         match self {

@@ -56,12 +56,13 @@ impl Event {
         }
     }
 
-    pub fn failed(read: Option<u64>, version: u64, attempt: u32, error: &str, log: Option<&Path>) -> Event {
+    pub fn failed(read: Option<u64>, write: u64, attempt: u32, error: &str, log: Option<&Path>) -> Event {
         let log = log.map(|path| path.display().to_string());
         let told = log.as_ref().map(|log| format!(" ({log})")).unwrap_or_default();
         Event::new(
-            json!({ "event": "failed", "version": version, "read": read, "attempt": attempt, "error": error, "log": log }),
-            format!("attempt {attempt} at version {version} failed: {error}{told}; {}", untouched(read)),
+            json!({ "event": "failed", "version": read, "read": read, "write": write, "attempt": attempt, "error": error,
+                "log": log }),
+            format!("attempt {attempt} at version {write} failed: {error}{told}; {}", untouched(read)),
         )
     }
 

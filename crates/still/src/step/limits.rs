@@ -10,6 +10,13 @@ use std::time::{Duration, Instant, SystemTime};
 /// Unix seconds at which the job's time ends, as SLURM tells batch scripts and the steps they start.
 const SLURM_END: &str = "SLURM_JOB_END_TIME";
 
+/// The signals that stop a run.
+pub const STOPPING: [i32; 4] = [SIGTERM, SIGUSR1, SIGHUP, SIGINT];
+
+/// Who ends a job signals its processes one after the other. So much later the driver has its signal too, also where
+/// processors are scarce.
+const SIGNALS_APART: Duration = Duration::from_millis(500);
+
 /// Why the run was stopped.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Reason {
@@ -49,7 +56,7 @@ impl Limits {
         stop_file: Option<PathBuf>,
     ) -> Result<Limits, Failure> {
         let signal = Arc::new(AtomicUsize::new(0));
-        for number in [SIGTERM, SIGUSR1, SIGHUP, SIGINT] {
+        for number in STOPPING {
             signal_hook::flag::register_usize(number, signal.clone(), number as usize)?;
         }
         let ends = [time_limit, job_time_left()?].into_iter().flatten();
@@ -80,6 +87,19 @@ impl Limits {
             return Some(Reason::Signal(name));
         }
         self.stop_file.as_ref().filter(|path| path.exists()).map(|path| Reason::File(path.clone()))
+    }
+
+    /// The signal that tells the run to stop, or does so in a moment: what ended the step's program may have been the first of
+    /// those that end the whole job.
+    pub fn signalled_with_the_step(&mut self) -> Option<Reason> {
+        let begin = Instant::now();
+        loop {
+            let reason = self.stopped().filter(|reason| matches!(reason, Reason::Signal(_)));
+            if reason.is_some() || begin.elapsed() >= SIGNALS_APART {
+                return reason;
+            }
+            std::thread::sleep(Duration::from_millis(10));
+        }
     }
 
     /// Why the step that runs must end: a signal came, and what it was granted since has passed.

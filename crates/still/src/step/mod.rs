@@ -52,11 +52,11 @@ The driver stops between steps, after saving a checkpoint if --to is given, when
 for another step and a checkpoint, --margin included. The time is that of --time-limit or of
 SLURM_JOB_END_TIME, whichever ends first.
 
-With --json: one object per line, {\"event\", \"time_ns\", \"version\", ...}: `begun` {\"origin\"}, which is
-fresh, memory or checkpoint, then with {\"path\", \"memory\"}; `stepped` {\"read\", \"seconds\",
-\"attempt\"}; `failed` {\"read\", \"attempt\", \"error\", \"log\"}; `saved` {\"path\", \"bytes\",
-\"written_bytes\", \"linked_bytes\", \"why\", \"seconds\"}; `noted` {\"text\"}; `ended` {\"reason\",
-\"exit\"}.
+With --json: one object per line, {\"event\", \"time_ns\", \"version\", ...}, where the version is the
+newest one there is then, or null: `begun` {\"origin\"}, which is fresh, memory or checkpoint, then
+with {\"path\", \"memory\"}; `stepped` {\"read\", \"seconds\", \"attempt\"}; `failed` {\"read\",
+\"write\" (the version to be made), \"attempt\", \"error\", \"log\"}; `saved` {\"path\", \"bytes\",
+\"written_bytes\", \"linked_bytes\", \"why\", \"seconds\"}; `noted` {\"text\"}; `ended` {\"reason\", \"exit\"}.
 
 Exit codes: 0 when the region has version --until, 85 when it was stopped before and the rest is to
 be done by another job, 1 when a step failed for the last time, the last version could not be saved
@@ -170,6 +170,7 @@ struct Run<'a> {
 impl Run<'_> {
     fn go(&mut self, context: &mut Context) -> Result<End, Failure> {
         let mut version = self.begin(context)?;
+        let first = version;
         loop {
             if version.is_some_and(|version| version >= self.args.until) {
                 self.save(context, version, Cause::End)?;
@@ -177,6 +178,13 @@ impl Run<'_> {
             }
             let checkpoint = self.checkpoints.as_ref().map_or(Duration::ZERO, Checkpoints::longest);
             if let Some(reason) = self.limits.reason(self.longest_step + checkpoint) {
+                if version == first && matches!(reason, Reason::Time(_)) {
+                    let text = format!(
+                        "no step was made: a job that never has more time will make none; give it more, or a --margin below {:.0} s",
+                        self.args.margin.as_secs_f64()
+                    );
+                    self.journal.add(context, &Event::note(version, &text));
+                }
                 self.save(context, version, Cause::End)?;
                 return Ok(End::Stopped(reason));
             }
@@ -186,8 +194,6 @@ impl Run<'_> {
                     // What makes the first version is no measure of a step.
                     if version.is_some() {
                         self.longest_step = self.longest_step.max(begin.elapsed());
-                    } else {
-                        self.state.lock()?;
                     }
                     version = Some(next);
                 }
@@ -238,6 +244,8 @@ impl Run<'_> {
         loop {
             let begin = Instant::now();
             let ending = self.call.run(read, write, attempt, &mut self.limits)?;
+            // At once, for it may have made the state, or made it anew.
+            self.state.lock()?;
             self.state.wait_for_no_producer()?;
             let newest = self.state.newest()?;
             let made = newest.filter(|newest| read.is_none_or(|read| *newest > read));
@@ -251,7 +259,12 @@ impl Run<'_> {
                 self.journal.add(context, &Event::step(read, version, begin.elapsed(), attempt, self.args.until));
                 return Ok(Ok(version));
             }
-            if let Ending::Stopped(reason) = ending {
+            let stopped = match &ending {
+                Ending::Stopped(reason) => Some(reason.clone()),
+                ending if ending.is_as_told() => self.limits.signalled_with_the_step(),
+                _ => None,
+            };
+            if let Some(reason) = stopped {
                 self.call.forget_log();
                 let text = format!("the step to version {write} was ended: {reason}");
                 self.journal.add(context, &Event::note(read, &text));
@@ -259,18 +272,25 @@ impl Run<'_> {
             }
             let log = self.call.keep_log(write, attempt);
             let Some(problem) = ending.problem() else {
-                let program = self.call.name();
-                let why = format!(
-                    "{program} ended well but published nothing: it has to publish a version above {} of region {} in {}",
-                    read.map_or("none".into(), |read| read.to_string()),
-                    self.args.state,
-                    context.dir.display()
-                );
+                let (program, state, dir) = (self.call.name(), &self.args.state, context.dir.display());
+                let wanted = read.map_or("a version".into(), |read| format!("a version above {read}"));
+                let why = match self.state.is_parted(read)? {
+                    true => format!(
+                        "{program} ended well, and no version of its ranks is one: all have to publish {wanted} of group {state} in \
+                         {dir} while all are there, so let them wait for each other before the first one ends"
+                    ),
+                    false => format!(
+                        "{program} ended well but published nothing: it has to publish {wanted} of region {state} in {dir}"
+                    ),
+                };
                 self.journal.add(context, &Event::failed(read, write, attempt, &why, log.as_deref()));
                 return Ok(Err(End::Failed(why)));
             };
             self.journal.add(context, &Event::failed(read, write, attempt, &problem, log.as_deref()));
-            if let Some(reason) = self.limits.stopped() {
+            // Programs that start others have codes of their own for what was told to end. Another attempt would begin after the signals,
+            // and take the time that there is to save.
+            let stopped = self.limits.stopped().or_else(|| self.limits.signalled_with_the_step());
+            if let Some(reason) = stopped {
                 return Ok(Err(End::Stopped(reason)));
             }
             if attempt > self.args.retries {

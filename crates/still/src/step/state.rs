@@ -1,7 +1,8 @@
 //! The state: a region, or a group of them, seen by its name and newest version.
 
 use crate::failure::Failure;
-use std::fs::{File, TryLockError};
+use std::fs::{File, Metadata, TryLockError};
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 use stillframe::inspect::{self, RegionInfo};
@@ -9,6 +10,9 @@ use stillframe::{AnySnapshot, Observer};
 
 /// How long the kernel may take to end a program that was killed: it gives its memory back first.
 const ENDING: Duration = Duration::from_secs(30);
+
+/// How long another lock on the state may be that of somebody who looks at it alone.
+const LOOKED_AT: Duration = Duration::from_millis(300);
 
 /// The region or group that is stepped.
 pub struct State {
@@ -62,6 +66,13 @@ impl State {
         Ok(newest)
     }
 
+    /// Whether ranks of a group have newer versions than this one, none of which all have.
+    pub fn is_parted(&self, read: Option<u64>) -> Result<bool, Failure> {
+        let (regions, _) = self.look()?;
+        let is_newer = |info: &RegionInfo| info.newest.is_some_and(|newest| read.is_none_or(|read| newest > read));
+        Ok(regions.iter().any(|info| info.rank.is_some() && is_newer(info)))
+    }
+
     /// Holds the newest version.
     pub fn hold(&self) -> Result<AnySnapshot, Failure> {
         Ok(Observer::options().dir(&self.dir).open_any(&self.name)?.newest()?)
@@ -93,24 +104,39 @@ impl State {
         Ok(())
     }
 
-    /// Keeps other drivers away from the state, if it is there, for as long as this one lives.
+    /// Keeps other drivers away from the state, if it is there, for as long as this one lives, and whoever removes what nobody needs.
     pub fn lock(&mut self) -> Result<(), Failure> {
         let path = self.dir.join(&self.name);
-        // The lock of a directory that another one replaced protects nothing.
-        self.lock = None;
         let fail = |error| Failure::Problem(format!("{}: {error}", path.display()));
+        // The lock of a directory that another one replaced protects nothing.
+        let identity = |about: Metadata| (about.dev(), about.ino());
+        let there = path.metadata().ok().map(identity);
+        let held = self.lock.as_ref().and_then(|lock| lock.metadata().ok()).map(identity);
+        if held.is_some() && held == there {
+            return Ok(());
+        }
+        self.lock = None;
         let file = match File::open(&path) {
             Ok(file) => file,
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(()),
             Err(error) => return Err(fail(error)),
         };
-        match file.try_lock() {
-            Ok(()) => self.lock = Some(file),
-            Err(TryLockError::WouldBlock) => {
-                return Err(Failure::Problem(format!("another `still step` runs region {}: end it first", self.name)));
+        let begin = Instant::now();
+        loop {
+            match file.try_lock() {
+                Ok(()) => break,
+                // Who removes what nobody needs has it for an instant.
+                Err(TryLockError::WouldBlock) if begin.elapsed() < LOOKED_AT => {
+                    std::thread::sleep(Duration::from_millis(5));
+                }
+                Err(TryLockError::WouldBlock) => {
+                    let why = format!("another `still step` runs region {}: end it first", self.name);
+                    return Err(Failure::Problem(why));
+                }
+                Err(TryLockError::Error(error)) => return Err(fail(error)),
             }
-            Err(TryLockError::Error(error)) => return Err(fail(error)),
         }
+        self.lock = Some(file);
         Ok(())
     }
 }

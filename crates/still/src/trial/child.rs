@@ -1,6 +1,7 @@
 //! Child processes of a scene, started from this executable, and the lines they exchange with their parent.
 
 use super::{Error, Result, host};
+use std::ffi::OsStr;
 use std::io::{BufRead, BufReader, Write};
 use std::path::Path;
 use std::process::{ChildStdin, Command, Stdio};
@@ -21,9 +22,16 @@ pub struct Child {
 impl Child {
     /// Starts this executable as `still <arguments…>` with `root` as its directory of regions.
     pub fn start(root: &Path, arguments: &[&str]) -> Result<Child> {
+        Child::start_in(&[], root, arguments)
+    }
+
+    /// As [`start`](Child::start), by a command that becomes the one which follows it.
+    pub fn start_in(before: &[&str], root: &Path, arguments: &[&str]) -> Result<Child> {
         let role = arguments.join(" ");
         let program = std::env::current_exe().map_err(Error::system("readlink /proc/self/exe"))?;
-        let mut process = Command::new(program)
+        let mut words = before.iter().map(OsStr::new).chain([program.as_os_str()]);
+        let mut process = Command::new(words.next().unwrap_or_default())
+            .args(words)
             .args(arguments)
             .env("STILLFRAME_DIR", root)
             .stdin(Stdio::piped())
@@ -81,6 +89,13 @@ impl Child {
     pub fn hear_numbers<const N: usize>(&self) -> Result<[u64; N]> {
         let line = self.hear()?;
         parse_numbers(&line).ok_or_else(|| self.broken(format!("said '{line}', which is not {N} numbers")))
+    }
+
+    /// Waits for the next line and reads it as numbers, however many.
+    pub fn hear_list(&self) -> Result<Vec<u64>> {
+        let line = self.hear()?;
+        let numbers: Result<_, _> = line.split_whitespace().map(str::parse).collect();
+        numbers.map_err(|_| self.broken(format!("said '{line}', which is not all numbers")))
     }
 
     /// Closes the child's input, which asks it to end.

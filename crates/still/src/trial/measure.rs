@@ -25,11 +25,16 @@ pub fn median(values: &mut [f64]) -> f64 {
     if values.len() % 2 == 1 { values[middle] } else { (values[middle - 1] + values[middle]) / 2.0 }
 }
 
-/// The value that 99 % of the sorted `values` do not exceed.
+/// The value that 99 % of `values` do not exceed. The order of `values` is lost.
 pub fn p99(values: &mut [f64]) -> f64 {
     values.sort_by(f64::total_cmp);
-    let rank = (values.len() as f64 * 0.99).ceil() as usize;
-    values.get(rank.saturating_sub(1)).copied().unwrap_or(f64::NAN)
+    quantile(values, 0.99)
+}
+
+/// The value that a share of the sorted `values` does not exceed.
+pub fn quantile(sorted: &[f64], share: f64) -> f64 {
+    let rank = (sorted.len() as f64 * share).ceil() as usize;
+    sorted.get(rank.saturating_sub(1)).copied().unwrap_or(f64::NAN)
 }
 
 /// Page-aligned, populated memory from the ordinary allocator, as an application would have it.
@@ -149,6 +154,14 @@ mod tests {
     fn the_median_of_an_even_number_of_values_lies_between_the_middle_two() {
         assert_eq!(median(&mut [4.0, 1.0, 3.0, 2.0]), 2.5);
         assert_eq!(median(&mut [3.0, 1.0, 2.0]), 2.0);
+    }
+
+    #[test]
+    fn a_share_of_the_values_does_not_exceed_its_quantile() {
+        let values: Vec<f64> = (1..=1000).map(f64::from).collect();
+        let of = |share| quantile(&values, share);
+        assert_eq!([of(0.0), of(0.5), of(0.99), of(0.999), of(1.0)], [1.0, 500.0, 990.0, 999.0, 1000.0]);
+        assert!(quantile(&[], 0.5).is_nan());
     }
 
     #[test]

@@ -120,15 +120,22 @@ pub fn write_holders(holders: &[HolderSample], indent: usize, out: &mut dyn Writ
 /// A holder in the columns process, versions, age, state and command.
 pub fn describe_holder(holder: &HolderSample) -> [String; 5] {
     [
-        holder.pid.map_or_else(|| "?".into(), |pid| pid.to_string()),
+        match (holder.pid, &holder.enclave) {
+            (Some(pid), _) => pid.to_string(),
+            (None, Some(_)) => "-".into(),
+            (None, None) => "?".into(),
+        },
         match (holder.version, holder.versions) {
             (None, 0 | 1) => "-".into(),
             (None, count) => format!("{count}"),
             (Some(version), 0 | 1) => version.to_string(),
             (Some(version), count) => format!("{version} and {} more", count - 1),
         },
-        units::format_ms(holder.age_ms as f64),
+        holder.age_ms.map_or_else(|| "-".into(), |age_ms| units::format_ms(age_ms as f64)),
         if holder.stopped { "stopped".into() } else { String::new() },
-        sanitize(holder.command.as_deref().unwrap_or("(out of sight)")),
+        match &holder.enclave {
+            Some(enclave) => format!("held in enclave {}", sanitize(enclave)),
+            None => sanitize(holder.command.as_deref().unwrap_or("(out of sight)")),
+        },
     ]
 }

@@ -46,9 +46,9 @@ With --json: one object per interval and line: {\"time_ns\", \"interval_ms\", \"
 \"state\", \"stopped\", \"version\", \"versions\", \"age_ms\"}], \"waiting_ns\", \"skipping_ns\", \"skipping\",
 \"blockers\"}], \"nodes\": [{\"number\", \"name\", \"address\", \"is_own\", \"is_connected\",
 \"sent_bytes_per_s\", \"received_bytes_per_s\"}]}; the last four of a region are as in `still ls`,
-what is not known is null, and a region that was removed is not in the list. Of an object:
-{\"time_ns\", \"version\", \"published_ns\", \"interval_ms\", \"writers_alive\", \"writers_died\",
-\"memory_bytes\"} or {\"time_ns\", \"next\": as in `still ls`}.
+holders as in `still show`, what is not known is null, and a region that was removed is not in the
+list. Of an object: {\"time_ns\", \"version\", \"published_ns\", \"interval_ms\", \"writers_alive\",
+\"writers_died\", \"memory_bytes\"} or {\"time_ns\", \"next\": as in `still ls`}.
 
 Exit codes: 0 well, 1 when the region or object does not exist or nothing more can come because
 writers died, 2 when the output is no terminal and neither

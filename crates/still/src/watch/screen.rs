@@ -289,12 +289,13 @@ mod tests {
     fn region(name: &str, planes: usize) -> RegionSample {
         let holder = |pid, stopped| HolderSample {
             pid: Some(pid),
+            enclave: None,
             command: Some("python3 plot.py".into()),
             state: if stopped { 'T' } else { 'S' },
             stopped,
             version: Some(41),
             versions: 2,
-            age_ms: 90_000,
+            age_ms: Some(90_000),
             text: format!("plot.py ({pid})"),
         };
         RegionSample {

@@ -57,7 +57,28 @@ fn a_damaged_checkpoint_is_named_and_the_one_before_is_used() {
     damage(store.join("v000000000010.zarr/manifest.json"));
     let complaint = scene.complaint(1, &["restore", "ckpt", "--as", "other"]);
     assert!(complaint.contains("no good checkpoint") && complaint.contains("manifest.json"), "{complaint}");
+    assert_eq!(complaint.matches("still verify").count(), 1, "advice is given once: {complaint}");
     assert!(!scene.ok(&["ls"]).contains("other"));
+}
+
+#[test]
+fn a_damaged_description_for_other_programs_is_named_and_the_arrays_are_restored() {
+    let scene = Scene::new();
+    let store = save(&scene, "heat", &[10, 20]);
+    damage(store.join("v000000000020.zarr/u/zarr.json"));
+    std::fs::remove_file(store.join("v000000000020.zarr/zarr.json")).unwrap();
+    let told = scene.still(&["restore", "ckpt"]);
+    assert_eq!((told.code, told.out.contains("at version 20")), (0, true), "{} {}", told.out, told.err);
+    assert!(told.err.contains("v000000000020.zarr/u/zarr.json: its content has changed"), "{}", told.err);
+    assert!(told.err.contains("v000000000020.zarr/zarr.json: it is missing"), "{}", told.err);
+    assert_eq!(told.err.matches("still verify").count(), 1, "{}", told.err);
+    let told = scene.still(&["restore", "ckpt", "--as", "other", "--json"]);
+    let json: serde_json::Value = serde_json::from_str(&told.out).unwrap();
+    assert_eq!(
+        (json["skipped"].as_array().unwrap().len(), json["damaged"].as_array().unwrap().len()),
+        (0, 2),
+        "{json}"
+    );
 }
 
 #[test]
@@ -104,7 +125,9 @@ fn a_store_is_listed_with_what_is_wrong_in_it() {
     let told = scene.still(&["ls", "--store", "ckpt"]);
     assert_eq!(told.code, 1);
     assert!(
-        told.out.contains("20  damaged") && told.out.contains("20: ckpt/v000000000020.zarr/manifest.json"),
+        told.out.contains("20  damaged")
+            && told.out.contains("20: ckpt/v000000000020.zarr/manifest.json")
+            && !told.out.contains("may be whole"),
         "{}",
         told.out
     );

@@ -4,9 +4,13 @@ use crate::support::{Guard, Scene, files, until, wait};
 use bytemuck::{Pod, Zeroable};
 use std::io::{BufRead, BufReader, Read};
 use std::process::{Command, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use stillframe::inspect::xpmem;
 use stillframe::{
     Array, Attributes, DType, Declaration, Element, Kind, Observer, Order, Outcome, Region, Rule, VariableId,
 };
+use stillframe_kernel::lock::{self, Kind as LockKind};
 
 #[repr(C)]
 #[derive(Debug, Clone, Copy, Pod, Zeroable)]
@@ -152,6 +156,7 @@ fn get_says_what_is_wrong_with_a_slice() {
         ("u[0, 0, 0]", "(40, 30)"),
         ("u[", "bracket"),
         ("u[::0]", "step"),
+        ("u[0][1]", "'u[0, 1]'"),
         ("v", "it has u, cells, t, flags, cube"),
         ("cells.x", "no field 'x'"),
     ] {
@@ -160,7 +165,7 @@ fn get_says_what_is_wrong_with_a_slice() {
     }
     assert!(scene.complaint(2, &["get", "museum", "cube", "-o", "cube.png"]).contains("'cube[0, ...]'"));
     assert!(scene.complaint(2, &["get", "museum", "cells", "-o", "cells.png"]).contains("'cells.rho'"));
-    assert!(scene.complaint(2, &["get", "museum", "u", "-o", "u.tif"]).contains(".npy, .csv or .png"));
+    assert!(scene.complaint(2, &["get", "museum", "u", "-o", "u.tif"]).contains(".npy, .csv, .png or .svg"));
     scene.complaint(1, &["get", "museum", "u", "-o", "no/such/folder/u.npy"]);
     scene.complaint(1, &["get", "museum", "u", "--version", "6"]);
     scene.complaint(1, &["get", "nobody", "u"]);
@@ -197,6 +202,8 @@ fn get_writes_npy_csv_and_png() {
         reader.next_frame(&mut pixels).unwrap();
         assert!(pixels.chunks(3).any(|pixel| pixel != [255, 255, 255]), "{name} is empty");
     }
+    scene.ok(&["get", "museum", "u", "-o", "map.svg"]);
+    assert!(std::fs::read_to_string(scene.file("map.svg")).unwrap().starts_with("<svg "));
 }
 
 /// With numpy at hand, it is the judge of the files; without, the test says that it was left out.
@@ -247,7 +254,7 @@ fn what_get_takes_is_of_one_version_while_the_producer_goes_on() {
     let scene = Scene::new();
     let (mut region, u) = scene.region("busy", &[64 * 1024]);
     region.publish(1).commit().unwrap();
-    let stop = std::sync::atomic::AtomicBool::new(false);
+    let stop = AtomicBool::new(false);
     std::thread::scope(|scope| {
         let stopped = &stop;
         let looks = scope.spawn(|| {
@@ -258,11 +265,11 @@ fn what_get_takes_is_of_one_version_while_the_producer_goes_on() {
                 (version, all || version == 1.0)
             };
             let looks: Vec<_> = (0..10).map(look).collect();
-            stopped.store(true, std::sync::atomic::Ordering::Relaxed);
+            stopped.store(true, Ordering::Relaxed);
             looks
         });
         let mut version = 1;
-        while !stop.load(std::sync::atomic::Ordering::Relaxed) && !looks.is_finished() {
+        while !stop.load(Ordering::Relaxed) && !looks.is_finished() {
             version += 1;
             region.slice_mut(&u).fill(version as f64);
             region.publish(version).commit().unwrap();
@@ -281,9 +288,12 @@ fn watch_counts_what_happens_in_an_interval() {
     let mut command = scene.command(&["watch", "busy", "--json", "--interval", "0.3"]);
     let mut child = Guard(command.stdout(Stdio::piped()).spawn().unwrap());
     let lines = BufReader::new(child.0.stdout.take().unwrap()).lines();
+    // Until both lines were read, however long the command takes to begin.
+    let watched = Arc::new(AtomicBool::new(false));
+    let stop = Arc::clone(&watched);
     let publish = std::thread::spawn(move || {
-        for version in 2..100 {
-            region.slice_mut(&u)[version as usize] = 1.0;
+        for version in (2..).take_while(|_| !stop.load(Ordering::Relaxed)) {
+            region.slice_mut(&u)[version as usize % 100_000] = 1.0;
             region.publish(version).commit().unwrap();
             std::thread::sleep(std::time::Duration::from_millis(10));
         }
@@ -291,6 +301,7 @@ fn watch_counts_what_happens_in_an_interval() {
     });
     let samples: Vec<serde_json::Value> =
         lines.take(2).map(|line| serde_json::from_str(&line.unwrap()).unwrap()).collect();
+    watched.store(true, Ordering::Relaxed);
     let busiest =
         samples.iter().map(|sample| sample["regions"][0]["publish_rate_hz"].as_f64().unwrap()).fold(0.0, f64::max);
     assert!(busiest > 1.0, "{samples:?}");
@@ -374,6 +385,46 @@ fn gc_takes_what_nobody_needs() {
 }
 
 #[test]
+fn what_killed_programs_of_xpmem_left_goes_and_what_living_ones_have_stays() {
+    let scene = Scene::new();
+    let (mut region, _) = scene.region("live", &[10]);
+    region.publish(1).commit().unwrap();
+    // Of each of three processes, of which the last removed a part before it was killed.
+    let [dead, living, partly] = [0x1f2e_3d4c, 0x7000_0001, 0x0000_0abc];
+    let make = |name: String| {
+        let file = std::fs::File::create_new(scene.dir().join(name)).unwrap();
+        file.set_len(4096).unwrap();
+        file
+    };
+    let own = [dead, living, partly].map(|process| make(xpmem::process_file(process)));
+    for process in [dead, living, partly] {
+        std::fs::write(scene.dir().join(format!("{}-1.pages", xpmem::process_file(process))), [1; 10_000]).unwrap();
+        make(format!("{}00000001", xpmem::process_file(process)));
+    }
+    std::fs::remove_file(scene.dir().join(xpmem::process_file(partly))).unwrap();
+    assert!(lock::try_lock(&own[1], LockKind::Write, 0, 1).unwrap());
+    let hidden = || -> Vec<String> {
+        let names = files(&scene.dir()).into_iter().map(|path| path.file_name().unwrap().to_str().unwrap().to_string());
+        names.filter(|name| name.starts_with(".xpmem-")).collect()
+    };
+    assert_eq!(hidden().len(), 8);
+    let collected = serde_json::json!([
+        {"region": ".xpmem-00000abc", "freed_bytes": 12288, "error": null},
+        {"region": ".xpmem-1f2e3d4c", "freed_bytes": 12288, "error": null},
+    ]);
+    assert_eq!(scene.json(&["gc", "--dry-run", "--json"])["regions"], collected);
+    assert_eq!(hidden().len(), 8);
+    assert_eq!(scene.json(&["gc", "--json"])["regions"], collected);
+    let names = ["", "-1.pages", "00000001"].map(|end| format!(".xpmem-70000001{end}"));
+    assert_eq!(hidden(), names);
+    assert!(scene.ok(&["gc"]).starts_with("nothing to remove"));
+    drop(own);
+    assert_eq!(scene.ok(&["gc"]), "removed .xpmem-70000001, 12.0 KiB\n");
+    assert_eq!(hidden(), [""; 0]);
+    assert!(scene.ok(&["ls"]).contains("live"));
+}
+
+#[test]
 fn verify_names_file_and_offset() {
     let scene = Scene::new();
     let region = museum(&scene);
@@ -437,7 +488,11 @@ fn every_command_teaches_with_an_example() {
         assert!(help.contains("--json") && help.contains("Exit codes: 0"), "{help}");
         assert!(help.lines().all(|line| line.chars().count() <= 100), "{command}: a line is too long");
     }
-    scene.complaint(2, &["nonsense"]);
+    assert_eq!(scene.ok(&["help", "get"]), scene.ok(&["get", "--help"]));
+    assert!(scene.ok(&["help"]).contains("Commands:"));
+    assert!(scene.complaint(2, &["shw"]).contains("'show'"));
+    assert!(!scene.complaint(2, &["nosuch"]).contains("tip"));
+    assert!(!scene.complaint(2, &["watch", "--interval", "-1"]).contains("-- -1"));
     scene.complaint(2, &["get"]);
     scene.complaint(2, &["ls", "--nonsense"]);
     assert_eq!(scene.still(&[]).code, 2);
@@ -512,6 +567,15 @@ fn a_group_is_one_line_and_names_who_is_dead_slow_or_missing() {
 }
 
 #[test]
+fn of_a_group_of_one_rank_no_other_is_named() {
+    let scene = Scene::new();
+    let (mut region, _) = rank(&scene, 0, 1);
+    region.publish(1).commit().unwrap();
+    let shown = scene.ok(&["show", "heat"]);
+    assert!(shown.contains("group of 1 rank,") && shown.contains("version 1") && !shown.contains("rank 1"), "{shown}");
+}
+
+#[test]
 fn commands_know_groups() {
     let scene = Scene::new();
     let mut ranks: Vec<_> = (0..3).map(|number| rank(&scene, number, 3)).collect();
@@ -523,7 +587,9 @@ fn commands_know_groups() {
     }
     ranks[0].0.publish(5).commit().unwrap();
     let shown = scene.ok(&["show", "heat"]);
-    for part in ["heat: group of 3 ranks, live", "all ranks have: 4", "version 4", "(20, 10)", "RANK", "time = 4"] {
+    for part in
+        ["heat: group of 3 ranks, live", "all ranks have: 4", "version 4", "(20, 10)", "RANK", "time = 4", "heat/1"]
+    {
         assert!(shown.contains(part), "{part} is missing in\n{shown}");
     }
     let shown = scene.json(&["show", "heat", "--json"]);

@@ -1,6 +1,7 @@
 //! `still drepl` as people run it: texts and raw files in a directory of each test's own.
 
 use crate::support::{Guard, Scene, Told, files, until, wait};
+use serde_json::json;
 use std::fs;
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
@@ -59,12 +60,23 @@ fn check_says_where_variables_lie() {
     assert_eq!(line("soa"), ["soa", "288", "rho", "[6,4]float64", "0", "[32,", "8]"]);
 
     let told = scene.json(&args("check", &["--json"]));
-    assert_eq!(
-        told["objects"][0]["leaves"][1],
-        serde_json::json!({"name": "mesh.id", "type": "int32", "extents": [6, 4]})
-    );
+    assert_eq!(told["objects"][0]["leaves"][1], json!({"name": "mesh.id", "type": "int32", "extents": [6, 4]}));
     assert_eq!(told["views"][1]["variables"][1]["offset_bytes"], 192);
-    assert_eq!(told["views"][0]["parts"][1]["strides_bytes"], serde_json::json!([48, 12]));
+    assert_eq!(told["views"][0]["parts"][1]["strides_bytes"], json!([48, 12]));
+}
+
+#[test]
+fn check_says_what_holes_have_and_where_records_have_gaps() {
+    let scene = scene_with(
+        "type Cell struct { a float64; b int32 }\nvar m [4]Cell\nview h clipped fill -1 { var m [i:6]{a; skip 4; b}Cell = m[i] }
+view n clipped fill nan { var a [i:6] = m[i].a }\nview z clipped { var b [i:6] = m[i].b }\n",
+    );
+    let text = scene.ok(&["drepl", "check", "mesh.drepl"]);
+    assert!(text.contains("[6]struct { a float64; skip 4; b int32 }"), "{text}");
+    let told = scene.json(&["drepl", "check", "mesh.drepl", "--json"]);
+    let attributes: Vec<_> = (0..3).map(|view| told["views"][view]["attributes"].clone()).collect();
+    assert_eq!(attributes, [json!(["clipped", "fill -1"]), json!(["clipped", "fill nan"]), json!(["clipped"])]);
+    assert!(text.contains("clipped fill -1\n") && text.contains("clipped fill nan\n"), "{text}");
 }
 
 #[test]
@@ -90,6 +102,14 @@ fn every_mistake_is_shown_where_it_is() {
     scene.complaint(2, &["drepl", "check", "wrong.drepl", "-D", "N=x"]);
 }
 
+#[test]
+fn a_name_that_gets_a_number_stands_in_the_text_or_in_the_command() {
+    let scene = scene();
+    let complaint = scene.complaint(2, &args("check", &["-D", "M=6"]));
+    assert!(complaint.contains("-D M: nothing here has this name"), "{complaint}");
+    scene.ok(&args("plan", &["--view", "{ var m [i:M] = line[i+M] }", "--from", "{ var l = line }", "-D", "M=6"]));
+}
+
 fn scene_with(text: &str) -> Scene {
     let scene = Scene::new();
     fs::write(scene.file("mesh.drepl"), text).unwrap();
@@ -106,12 +126,32 @@ fn a_text_may_come_from_standard_input() {
 }
 
 #[test]
+fn numbers_of_another_type_are_converted_between_files() {
+    let text = "var l [1000]float64\nview own { var l = l }\nview single bigendian { var s [i]float32 = l[999-i] }\n";
+    let scene = scene_with(text);
+    let numbers: Vec<f64> = (0..1000).map(|at| f64::from(at) / 7.0).collect();
+    fs::write(scene.file("own.raw"), numbers.iter().flat_map(|number| number.to_ne_bytes()).collect::<Vec<_>>())
+        .unwrap();
+    scene.ok(&["drepl", "convert", "mesh.drepl", "--from", "own=own.raw", "--to", "single=single.raw"]);
+    let made = fs::read(scene.file("single.raw")).unwrap();
+    let expected: Vec<u8> = numbers.iter().rev().flat_map(|number| (*number as f32).to_be_bytes()).collect();
+    assert!(made == expected);
+
+    let told = scene.json(&["drepl", "check", "mesh.drepl", "--json"]);
+    assert_eq!(told["views"][1]["parts"][0]["type"], "float32");
+    let told = scene.json(&["drepl", "plan", "mesh.drepl", "--view", "single", "--from", "own", "--json"]);
+    assert_eq!((&told["sources"][0]["moves"], &told["sources"][0]["conversions"]), (&json!(0), &json!(1)));
+    let text = scene.ok(&["drepl", "plan", "mesh.drepl", "--view", "single", "--from", "own"]);
+    assert!(text.contains("4000 of 4000 bytes (3.9 KiB) from 1 source, in 0 moves and 1 conversion"), "{text}");
+}
+
+#[test]
 fn plan_names_sources_moves_and_what_is_missing() {
     let scene = scene();
     let told = scene.json(&args("plan", &["--view", "aos", "--from", "ids", "--json"]));
     assert_eq!(told["moved_bytes"], 96);
     assert_eq!(told["missing"][0]["leaf"], "mesh.rho");
-    assert_eq!(told["missing"][0]["elements"], serde_json::json!([[0, 6, 1], [0, 4, 1]]));
+    assert_eq!(told["missing"][0]["elements"], json!([[0, 6, 1], [0, 4, 1]]));
     assert_eq!(told["pieces"][0]["leaf"], "mesh.id");
 
     let wanted = "{ var w [x:16] = line[x+8] }";
@@ -123,9 +163,18 @@ fn plan_names_sources_moves_and_what_is_missing() {
     let text = scene.ok(&args("plan", &["--view", "soa", "--out", "soa.plan"]));
     assert!(text.contains("wrote soa.plan"), "the default view is the source: {text}");
     let plan = drepl::Plan::decode(&fs::read(scene.file("soa.plan")).unwrap()).unwrap();
+    is_replaced(&scene, "soa.plan", &args("plan", &["--view", "aos", "--out", "soa.plan"]));
     let mut made = vec![0; 288];
     drepl::executor::Executor::new(1).run(&plan.transfers[0].1, &aos(), &mut made).unwrap();
     assert_eq!(made, soa());
+}
+
+/// A command puts a new file in the place of one, which anybody who has that open goes on reading as it was.
+fn is_replaced(scene: &Scene, name: &str, command: &[&str]) {
+    fs::hard_link(scene.file(name), scene.file("former")).unwrap();
+    let former = fs::read(scene.file(name)).unwrap();
+    scene.ok(command);
+    assert!(fs::read(scene.file("former")).unwrap() == former && fs::read(scene.file(name)).unwrap() != former);
 }
 
 #[test]
@@ -139,6 +188,7 @@ fn explain_draws_sources_and_what_is_missing() {
     let svg = fs::read_to_string(scene.file("w.svg")).unwrap();
     assert!(svg.starts_with("<svg ") && svg.contains("url(#missing)") && svg.contains(">b i=0<"), "{svg}");
     assert!(svg.trim_end().ends_with("</svg>"), "{svg}");
+    is_replaced(&scene, "w.svg", &args("explain", &["--view", "soa", "--svg", "w.svg"]));
     let told = scene.json(&args("explain", &[&wanted[..], &blocks, &["--json"]].concat()));
     assert_eq!(told, scene.json(&args("plan", &[&wanted[..2], &blocks, &["--json"]].concat())));
 }
@@ -161,6 +211,33 @@ fn convert_moves_every_byte_to_its_place() {
     scene.ok(&args("convert", &["--from", "aos=aos.raw", "--to", part]));
     let ids: Vec<u8> = aos().chunks(12).skip(1).step_by(8).flat_map(|cell| cell[8..].to_vec()).collect();
     assert_eq!(fs::read(scene.file("r.raw")).unwrap(), ids);
+    // Holes have what the view says, in files and elsewhere.
+    let filled = "view clipped fill -7 { var r [i:4] = mesh[0,i-1].id }=";
+    scene.ok(&args("convert", &["--from", "aos=aos.raw", "--to", &format!("{filled}f.raw")]));
+    let mut wanted = (-7_i32).to_ne_bytes().to_vec();
+    wanted.extend(aos().chunks(12).take(3).flat_map(|cell| cell[8..].to_vec()));
+    assert_eq!(fs::read(scene.file("f.raw")).unwrap(), wanted);
+    let output = scene.still(&args("convert", &["--from", "aos=aos.raw", "--to", &format!("{filled}-")]));
+    assert_eq!(output.bytes, wanted);
+}
+
+#[test]
+fn a_file_of_holes_may_be_larger_than_memory() {
+    const NUMBERS: usize = 64 << 20;
+    let scene = scene_with("var line [16] int32\nview l { var l = line }\n");
+    fs::write(scene.file("l.raw"), [5; 64]).unwrap();
+    let to = format!("view clipped fill -7 {{ var r [i:{NUMBERS}] = line[i-{}] }}=f.raw", NUMBERS - 17);
+    let still = scene.command(&["drepl", "convert", "mesh.drepl", "--threads", "1", "--from", "l=l.raw", "--to", &to]);
+    let mut command = Command::new("sh");
+    // Of 256 MiB that are written it holds less than 160, most of which are for moving between files.
+    command.args(["-c", "ulimit -d 163840 && exec \"$0\" \"$@\""]).arg(still.get_program()).args(still.get_args());
+    command.current_dir(scene.file("")).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let output = wait(command.spawn().unwrap());
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let bytes = fs::read(scene.file("f.raw")).unwrap();
+    let (holes, elements) = bytes.split_at(4 * (NUMBERS - 17));
+    assert!(holes.chunks(4).all(|hole| hole == (-7_i32).to_ne_bytes()));
+    assert_eq!(elements, [&[5; 64][..], &(-7_i32).to_ne_bytes()].concat());
 }
 
 #[test]

@@ -4,6 +4,7 @@ mod checkpoint;
 mod checkpoints;
 mod commands;
 mod drepl;
+mod enclave;
 mod objects;
 mod pages;
 mod stats;

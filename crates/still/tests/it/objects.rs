@@ -6,6 +6,7 @@ use crate::support::{Guard, Scene, until};
 use std::io::{BufRead, BufReader};
 use std::process::{Command, Stdio};
 use std::time::Duration;
+use stillframe_object::relay::{Relay, Remote, RemoteFragment};
 use stillframe_object::{Object, Objects, WriteFragment};
 
 fn objects(scene: &Scene) -> Objects {
@@ -117,7 +118,11 @@ fn show_tells_who_has_what_and_whose_version_is_missing() {
     let text = scene.ok(&["show", "objects/mesh", "--svg", svg.to_str().unwrap()]);
     assert!(text.contains("left before 8") && text.contains("24 missing") || text.contains("missing"), "{text}");
     assert!(std::fs::read_to_string(&svg).unwrap().contains("url(#missing)"), "holes are hatched");
-    let text = scene.ok(&["show", "mesh", "--version", "7"]);
+    let former = scene.file("former.svg");
+    std::fs::hard_link(&svg, &former).unwrap();
+    let text = scene.ok(&["show", "mesh", "--version", "7", "--svg", svg.to_str().unwrap()]);
+    let [old, new] = [&former, &svg].map(|file| std::fs::read(file).unwrap());
+    assert!(old != new, "who has the former picture open goes on reading that");
     assert!(!text.contains("missing  ") && text.contains("rank 1") && text.contains(", left"), "{text}");
     assert_eq!(object.newest().unwrap(), 7);
     scene.complaint(1, &["show", "nobody"]);
@@ -191,6 +196,58 @@ fn get_says_what_is_wrong() {
     assert!(told.contains("'p.x'"), "{told}");
     // A name that the object's text has for a number is none for an index.
     assert_eq!(scene.ok(&["get", "points", "p.x[1, 2]"]), "0.0\n", "the initial version is zeros");
+}
+
+/// An object whose newest complete version is 3, of which this node has nothing left, and its lower half is written elsewhere.
+fn lost(scene: &Scene) -> (Object, Relay, RemoteFragment, WriteFragment) {
+    let object = mesh(scene);
+    let mut upper = half(&object, 0);
+    let mut relay = object.relay();
+    let elsewhere = RemoteFragment {
+        remote: Remote { node: 1, host: "node1".into(), number: 0 },
+        process: 1,
+        rank: Some(1),
+        from: 1,
+        left: None,
+        died: false,
+        text: "{ var u [x:4,y:6] = u[x+4,y]; var cells [i:2] = cells[i+2] }".into(),
+        bindings: Default::default(),
+        writers: None,
+    };
+    relay.tell(std::slice::from_ref(&elsewhere)).unwrap();
+    relay.decide(upper.number(), Ok(())).unwrap();
+    publish(&mut upper, 0, 1);
+    relay.complete(1).unwrap();
+    publish(&mut upper, 0, 4);
+    relay.complete(3).unwrap();
+    (5..=7).for_each(|version| publish(&mut upper, 0, version));
+    assert_eq!((object.newest().unwrap(), object.versions().unwrap()), (3, vec![]));
+    (object, relay, elsewhere, upper)
+}
+
+#[test]
+fn get_says_which_version_is_lost() {
+    let scene = Scene::new();
+    let _lost = lost(&scene);
+    let told = scene.complaint(1, &["get", "mesh", "u[0, 0]"]);
+    assert!(told.contains("version 3 cannot be had") && told.contains("rank 0"), "{told}");
+    assert!(!told.contains("instead, 0"), "the initial version is zeros: {told}");
+}
+
+#[test]
+fn who_saves_the_last_version_says_that_it_is_lost() {
+    let scene = Scene::new();
+    let (_object, mut relay, mut elsewhere, upper) = lost(&scene);
+    let store = scene.file("store");
+    let mut command =
+        scene.command(&["checkpoint", "mesh", "--to", store.to_str().unwrap(), "--every", "100", "--at-end"]);
+    let saver = command.stdout(Stdio::piped()).spawn().unwrap();
+    upper.detach().unwrap();
+    elsewhere.left = Some(8);
+    relay.tell(&[elsewhere]).unwrap();
+    let output = support::wait(saver);
+    let told = String::from_utf8_lossy(&output.stdout);
+    assert!(told.contains("missed version 3"), "{told}");
 }
 
 #[test]

@@ -42,6 +42,14 @@ impl Error {
         }
     }
 
+    /// The same error, telling in which other enclaves versions are held if it is that they are in the way.
+    pub(crate) fn held_in(mut self, names: impl FnOnce() -> Vec<String>) -> Error {
+        if let Error::Bound { held: 1.., enclaves, .. } | Error::NoSlot { held: 1.., enclaves, .. } = &mut self {
+            *enclaves = names();
+        }
+        self
+    }
+
     /// There is no memory for this many bytes of what is at `path`.
     pub(crate) fn no_memory(path: &Path, bytes: usize) -> Error {
         Error::system(path, Failure::no_memory(bytes))

@@ -39,6 +39,14 @@ pub(super) fn beyond(elsewhere: &Option<Box<RanksElsewhere>>) -> String {
     elsewhere.as_ref().map_or(String::new(), |said| format!("; {}", said.0))
 }
 
+pub(super) fn within(enclaves: &[String]) -> String {
+    match enclaves {
+        [] => String::new(),
+        [enclave] => format!(", some of them in enclave {enclave}"),
+        _ => format!(", some of them in enclaves {}", enclaves.join(", ")),
+    }
+}
+
 pub(super) fn slowness(begun: &bool, alive: &bool, newest: &Option<u64>) -> String {
     if !begun {
         return "has not begun".into();

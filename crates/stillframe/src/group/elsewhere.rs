@@ -3,6 +3,7 @@
 //! It listens at a socket in the directory of regions, and takes and sends a line of JSON each: `docs/groups.md` says what it does.
 
 use crate::observer::options::ObserverOptions;
+use crate::place::broker::socket_in;
 use serde_json::Value;
 use std::io::{BufRead, BufReader, ErrorKind, Read, Write};
 use std::os::unix::net::UnixStream;
@@ -53,7 +54,7 @@ struct Said {
 impl Elsewhere {
     /// Asks for the ranks of a group; `None` where no runtime would know of them: regions of an arena are of one node.
     pub(crate) fn ask(options: &ObserverOptions, group: &str) -> Option<Elsewhere> {
-        if options.arena.is_some() || options.is_here {
+        if options.arena.is_some() || options.is_here || socket_in(&options.dir).is_some() {
             return None;
         }
         let path = options.dir.join(SOCKET);

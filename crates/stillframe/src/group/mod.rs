@@ -16,18 +16,17 @@ use crate::clock;
 use crate::error::{Error, RanksElsewhere, Result};
 use crate::group::elsewhere::Elsewhere;
 use crate::group::standing::{List, Members, Pick, common, hold, list, mixed, numbers, stopped};
+use crate::observer::Observer;
 use crate::observer::options::ObserverOptions;
 use crate::observer::polite::{self, Polite};
 use crate::observer::ranks::survey;
-use crate::observer::{Observer, WAIT_SLICE};
 use crate::place::arena::Arena;
+use crate::place::broker::addressed;
 pub use rank::{RankInfo, RankState};
 pub use snapshot::GroupSnapshot;
 use std::path::PathBuf;
-use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
-use stillframe_kernel::futex;
 use stillframe_kernel::trust::Trust;
 use stillframe_segment::head;
 
@@ -91,6 +90,8 @@ impl GroupOptions {
     /// [`Error::NoRegion`] if no rank has begun, [`Error::NotGroup`] if the name is a region's; with a wait
     /// [`Error::Timeout`] or [`Error::SlowRank`]; errors of its regions as of [`Observer::open`].
     pub fn open(mut self, name: &str) -> Result<Group> {
+        let (dir, name) = addressed(&self.observer.dir, name);
+        self.observer.dir = dir;
         self.observer.begin_polite()?;
         let begin = Instant::now();
         let mut pause = Duration::from_micros(200);
@@ -99,11 +100,17 @@ impl GroupOptions {
             elsewhere.wait();
         }
         let members = loop {
-            if let Some(members) = survey(&self.observer, name, &[])? {
-                break members;
+            let is_over = self.wait.saturating_sub(begin.elapsed()).is_zero();
+            match survey(&self.observer, name, &[]) {
+                Ok(Some(members)) => break members,
+                Ok(None) => {}
+                // A broker may be started later than who looks.
+                Err(Error::NoBroker { .. }) if !is_over => {}
+                Err(error) => return Err(error),
             }
             match self.observer.open_once(name) {
                 Err(Error::NoRegion { .. }) => {}
+                Err(Error::NoBroker { .. }) if !is_over => {}
                 Err(error) => return Err(error),
                 Ok(_) => {
                     let advice = "open it as a region".into();
@@ -447,7 +454,7 @@ impl Group {
         loop {
             self.inner.elsewhere.iter().for_each(Elsewhere::look);
             let members = self.members()?;
-            let notifications = |observer: &Observer| observer.shared.head.notifications().load(Ordering::Acquire);
+            let notifications = |observer: &Observer| observer.shared.head.notified();
             let seen: Vec<Option<u32>> = members.iter().map(|member| member.as_ref().map(notifications)).collect();
             // A look at the numbers before that at the rings makes idle waiting cheap.
             let newer = |member: &Option<Observer>| member.as_ref().is_some_and(|rank| rank.newer(after).is_some());
@@ -487,7 +494,8 @@ impl Group {
                 }
             }
             let standing = self.standing(&members);
-            let mut sleep = WAIT_SLICE;
+            let sleeps = members.iter().flatten().map(|member| member.shared.head.longest_sleep());
+            let mut sleep = sleeps.min().unwrap_or(POLL_MAX);
             if let Some(timeout) = timeout {
                 let waited = begin.elapsed();
                 if waited >= timeout {
@@ -498,7 +506,7 @@ impl Group {
             match (&members[standing.slowest], seen[standing.slowest]) {
                 // Nobody notifies when a rank ends without a word.
                 _ if accident.is_some() => std::thread::sleep(sleep.min(POLL_MAX)),
-                (Some(observer), Some(seen)) => futex::wait(observer.shared.head.notifications(), seen, Some(sleep)),
+                (Some(observer), Some(seen)) => observer.shared.head.sleep(seen, sleep),
                 _ => std::thread::sleep(sleep.min(POLL_MAX)),
             }
         }

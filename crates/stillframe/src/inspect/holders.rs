@@ -8,13 +8,15 @@ use std::path::Path;
 use stillframe_kernel::disk::{FileSystem, file_system};
 use stillframe_kernel::folder::About;
 use stillframe_protocol::Board;
-use stillframe_segment::lease;
+use stillframe_segment::{head, lease};
 
-/// A process, or as much as can be known of it, that holds versions.
+/// A process, or as much as can be known of it, that holds versions; or another enclave, in which somebody does.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Holder {
-    /// Process number; `None` of all that belong to other users, which cannot be told apart.
+    /// Process number; `None` of all that belong to other users, which cannot be told apart, and of an enclave.
     pub pid: Option<i32>,
+    /// Name of the enclave, if it is one: it says which versions are held there, and not by whom.
+    pub enclave: Option<String>,
     /// Name of its program.
     pub command: Option<String>,
     /// Its state as the kernel's letter: `T` is stopped, `?` unknown.
@@ -23,8 +25,8 @@ pub struct Holder {
     pub version: Option<u64>,
     /// How many it holds.
     pub versions: usize,
-    /// For how long it has been holding one, in milliseconds.
-    pub age_ms: u64,
+    /// For how long it has been holding one, in milliseconds; `None` of an enclave, which does not say that.
+    pub age_ms: Option<u64>,
 }
 
 impl Holder {
@@ -38,9 +40,10 @@ impl std::fmt::Display for Holder {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let command = self.command.as_deref().unwrap_or("a process");
         let stopped = if self.is_stopped() { ", stopped" } else { "" };
-        match self.pid {
-            Some(pid) => write!(f, "{command} ({pid}{stopped}) holds ")?,
-            None => write!(f, "another user holds ")?,
+        match (&self.enclave, self.pid) {
+            (Some(enclave), _) => write!(f, "somebody in enclave {enclave} holds ")?,
+            (None, Some(pid)) => write!(f, "{command} ({pid}{stopped}) holds ")?,
+            (None, None) => write!(f, "another user holds ")?,
         }
         match (self.versions, self.version) {
             (1, Some(version)) => write!(f, "version {version}"),
@@ -50,7 +53,8 @@ impl std::fmt::Display for Holder {
     }
 }
 
-/// Who holds versions of a region, each process once, longest first.
+/// Who holds versions of a region, each process once, longest first, and then other enclaves. Of a region of another enclave these are the
+/// processes of this one alone.
 ///
 /// # Errors
 /// As [`region`](crate::inspect::region()).
@@ -71,6 +75,19 @@ pub(crate) fn holders_of(observer: &Observer) -> Result<Vec<Holder>> {
         (stamp.sequence() > 0).then(|| observer.shared.head.descriptor(slot).version)
     };
     let mut found: Vec<Holder> = Vec::new();
+    for (enclave, word) in leases.enclaves()? {
+        let slots = (0..head::SLOTS).filter(|slot| word >> slot & 1 == 1);
+        let (version, versions) = (slots.filter_map(version).min(), word.count_ones() as usize);
+        found.push(Holder {
+            pid: None,
+            enclave: Some(enclave),
+            command: None,
+            state: '?',
+            version,
+            versions,
+            age_ms: None,
+        });
+    }
     let mut add = |pid: Option<i32>, holds: &[(usize, u64)]| {
         let Some(oldest_ms) = holds.iter().map(|hold| hold.1).min() else { return };
         // One slot held through several openings is one version.
@@ -79,8 +96,8 @@ pub(crate) fn holders_of(observer: &Observer) -> Result<Vec<Holder>> {
         slots.dedup();
         let (command, state) = pid.map_or((None, '?'), process);
         let version = slots.iter().filter_map(|slot| version(*slot)).min();
-        let age_ms = now.saturating_sub(oldest_ms);
-        found.push(Holder { pid, command, state, version, versions: slots.len(), age_ms });
+        let age_ms = Some(now.saturating_sub(oldest_ms));
+        found.push(Holder { pid, enclave: None, command, state, version, versions: slots.len(), age_ms });
     };
     // Locks of processes that may not be looked into are known to the kernel's list of locks. While locks come and go it shows some
     // twice, and it is read before or after its processes: somebody else's is only what stands in it both times.

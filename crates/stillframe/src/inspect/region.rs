@@ -3,8 +3,10 @@
 use crate::error::{Error, Result};
 use crate::group::{Group, RankInfo, RankState};
 use crate::observer::{Observer, VersionInfo};
-use crate::place::arena::Arena;
+use crate::place::arena::{Arena, EnclaveInfo};
+use crate::place::broker::addressed;
 use crate::place::directory::Directory;
+use crate::place::files::Root;
 use crate::place::names::{self, plane_file};
 use crate::working::tracker::kind::TrackerKind;
 use std::path::{Path, PathBuf};
@@ -43,6 +45,8 @@ pub struct RegionInfo {
     pub path: PathBuf,
     /// Whether it has a producer.
     pub state: State,
+    /// The enclave that produces it, if it lies in the arena of one.
+    pub enclave: Option<EnclaveInfo>,
     /// Its rank, and the number of ranks, if it is of a group.
     pub rank: Option<(u32, u32)>,
     /// The newest version.
@@ -97,8 +101,8 @@ pub struct GroupInfo {
 }
 
 /// The directory of regions for who looks, if it is there.
-pub(crate) fn look(dir: &Path) -> Result<Option<Directory>> {
-    Directory::root(dir, names::looking(dir, None)?)
+pub(crate) fn look(dir: &Path) -> Result<Option<Root>> {
+    Root::open(dir, names::looking(dir, None)?)
 }
 
 /// The regions below a directory, by name. Those that cannot be read, or are somebody else's where that matters, are among
@@ -130,6 +134,7 @@ pub fn regions(dir: &Path) -> Result<Vec<RegionInfo>> {
 /// # Errors
 /// As [`region`].
 pub fn arena_of(dir: &Path, name: &str) -> Result<Option<PathBuf>> {
+    let (dir, name) = &addressed(dir, name);
     let Some(root) = look(dir)? else { return Ok(None) };
     Ok(Arena::of_region(&root, name)?.map(|(arena, _)| arena.path().into()))
 }
@@ -146,26 +151,43 @@ pub fn arenas(dir: &Path) -> Result<Vec<String>> {
 
 /// Names below a directory.
 #[derive(Default)]
-struct Names {
-    regions: Vec<String>,
-    arenas: Vec<String>,
+pub(crate) struct Names {
+    pub(crate) regions: Vec<String>,
+    pub(crate) arenas: Vec<String>,
 }
 
 fn find(dir: &Path) -> Result<Names> {
-    let mut names = Names::default();
     match look(dir)? {
+        Some(Root::Directory(root)) => find_in(&root, Links::Told),
+        Some(Root::Broker(broker)) => broker.names().map(|(regions, arenas)| Names { regions, arenas }),
+        None => Ok(Names::default()),
+    }
+}
+
+/// What is done with links, which lead to no regions.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Links {
+    /// One that leads to something like a region is told as one, so that who opens it hears why that cannot be.
+    Told,
+    /// It is not even looked where they lead.
+    Ignored,
+}
+
+/// The regions and arenas in a directory.
+pub(crate) fn find_in(root: &Directory, links: Links) -> Result<Names> {
+    let mut names = Names::default();
+    match Arena::is_in(root) {
         // Whoever names the directory of an arena means its regions.
-        Some(root) if Arena::is_in(&root) => {
-            let arena = Arena::in_directory(&root, "")?;
+        true => {
+            let arena = Arena::in_directory(root, "")?;
             names.regions = arena.regions()?.into_iter().map(|(region, _)| region).collect();
         }
-        Some(root) => find_below(&root, "", 0, &mut names)?,
-        None => {}
+        false => find_below(root, "", 0, links, &mut names)?,
     }
     Ok(names)
 }
 
-fn find_below(directory: &Directory, prefix: &str, depth: usize, found: &mut Names) -> Result<()> {
+fn find_below(directory: &Directory, prefix: &str, depth: usize, links: Links, found: &mut Names) -> Result<()> {
     let device = |about: About| about.identity.0;
     let own = directory.folder().about().map(device).ok();
     let entries = match directory.names() {
@@ -179,7 +201,7 @@ fn find_below(directory: &Directory, prefix: &str, depth: usize, found: &mut Nam
             continue;
         }
         let Some(about) = directory.about(&entry) else { continue };
-        if about.form == Form::Link {
+        if about.form == Form::Link && links == Links::Told {
             // It is not followed, but who finds no region under its name is to know why.
             let there = directory.path().join(&entry);
             let leads_to = |file| About::at(&there.join(file), false).is_ok();
@@ -202,7 +224,7 @@ fn find_below(directory: &Directory, prefix: &str, depth: usize, found: &mut Nam
             }
             Ok(Some(below)) if !(below.has(lease::FILE) || below.has(head::FILE) || below.names().is_err()) => {
                 if depth < 8 {
-                    find_below(&below, &format!("{name}/"), depth + 1, found)?;
+                    find_below(&below, &format!("{name}/"), depth + 1, links, found)?;
                 }
             }
             _ => found.regions.push(name),
@@ -216,6 +238,7 @@ fn find_below(directory: &Directory, prefix: &str, depth: usize, found: &mut Nam
 /// # Errors
 /// As [`Group::open`](crate::Group::open).
 pub fn group(dir: &Path, name: &str) -> Result<Option<GroupInfo>> {
+    let (dir, name) = &addressed(dir, name);
     let group = match Group::options().dir(dir).here().open(name) {
         Ok(group) => group,
         Err(Error::NoRegion { .. } | Error::NotGroup { .. }) => return Ok(None),
@@ -226,7 +249,7 @@ pub fn group(dir: &Path, name: &str) -> Result<Option<GroupInfo>> {
     for rank in ranks.iter().filter(|rank| rank.state != RankState::Absent) {
         regions.push(region(dir, &names::rank_name(name, rank.rank))?);
     }
-    Ok(Some(GroupInfo { name: name.into(), ranks, versions: group.versions()?, regions }))
+    Ok(Some(GroupInfo { name: (*name).into(), ranks, versions: group.versions()?, regions }))
 }
 
 /// What can be said of a region before it is opened.
@@ -235,6 +258,7 @@ pub(crate) fn unread(name: &str, path: PathBuf, directory: Option<&Directory>) -
         name: name.into(),
         path,
         state: State::Incomplete,
+        enclave: None,
         rank: None,
         newest: None,
         versions: Vec::new(),
@@ -262,12 +286,24 @@ pub(crate) fn unread(name: &str, path: PathBuf, directory: Option<&Directory>) -
 /// # Errors
 /// [`Error::NoRegion`] if there is none of this name, [`Error::IsGroup`] if it is a group's.
 pub fn region(dir: &Path, name: &str) -> Result<RegionInfo> {
+    let (dir, name) = addressed(dir, name);
+    let dir = dir.as_path();
     let path = names::region_dir(dir, name)?;
     let missing = || Error::NoRegion { region: name.into(), dir: dir.to_path_buf() };
     let root = look(dir)?.ok_or_else(missing)?;
     if let Some((arena, region)) = Arena::of_region(&root, name)? {
         return in_arena(dir, name, &arena, &region);
     }
+    let Some(root) = root.directory() else {
+        let observer = Observer::options().dir(dir).open(name)?;
+        let mut info = unread(name, path, None);
+        let files = observer.shared.files()?;
+        info.allocated_bytes = files.iter().map(|(_, about)| about.allocated_bytes).sum();
+        let planes = files.iter().filter_map(|(plane, about)| Some(((*plane)?, about.allocated_bytes)));
+        info.planes = planes.map(|(index, allocated_bytes)| PlaneInfo { index, allocated_bytes }).collect();
+        describe(&mut info, &observer);
+        return Ok(info);
+    };
     let directory = match root.below(name) {
         Ok(directory) => directory.ok_or_else(missing)?,
         Err(error) => {
@@ -294,6 +330,7 @@ fn in_arena(dir: &Path, name: &str, arena: &Arena, region: &str) -> Result<Regio
     let missing = || Error::NoRegion { region: name.into(), dir: dir.to_path_buf() };
     let found = arena.find(region)?.ok_or_else(missing)?;
     let mut info = unread(name, arena.path().join(region), None);
+    info.enclave = arena.enclave();
     info.allocated_bytes = arena.bytes_of(&found)?;
     let planes = arena.plane_bytes(&found)?.into_iter().enumerate();
     info.planes = planes.map(|(index, allocated_bytes)| PlaneInfo { index, allocated_bytes }).collect();

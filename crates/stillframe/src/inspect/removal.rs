@@ -2,14 +2,17 @@
 
 use crate::error::{Error, Family, Result};
 use crate::inspect::region::{RegionInfo, State, allocated_bytes, arenas, look, regions, unread};
+use crate::inspect::xpmem;
 use crate::observer::Observer;
 use crate::place::arena::Arena;
 use crate::place::directory::Directory;
+use crate::place::files::Root;
 use crate::place::{hidden, names};
 use crate::store::head::producer_pid;
 use crate::store::lease::LeaseFile;
 use crate::store::ownership::{self, Obstacle};
 use crate::store::regions::{Regions, Site};
+use std::fs::File;
 use std::path::Path;
 use std::time::{Duration, Instant};
 use stillframe_kernel::folder::Form;
@@ -60,6 +63,17 @@ pub fn remove_trusting(dir: &Path, name: &str, force: bool, trust: Option<Trust>
     let root = trusted(dir, trust)?.ok_or_else(|| Error::NoRegion { region: name.into(), dir: dir.to_path_buf() })?;
     let (regions, name) = among(&root, name)?;
     remove_from(&regions, &name, force)
+}
+
+/// Removes an arena of which not all memory is there, as one that somebody began to [fill](Arena::fill): this one, whatever has its
+/// name by now. `None` if all of it is there.
+///
+/// # Errors
+/// [`Error::InUse`] if somebody fills it just now, or a producer lives; [`Error::NoArena`] if it is removed already.
+pub fn remove_unfilled(dir: &Path, arena: &Arena) -> Result<Option<Removed>> {
+    let missing = || Error::NoArena { arena: arena.name().into(), dir: dir.to_path_buf(), half_made: false };
+    let root = own(dir)?.ok_or_else(missing)?;
+    Ok(arena.remove_unfilled(&root)?.map(|bytes| Removed { bytes }))
 }
 
 /// The regions among which one of this name is to be removed, and what it is called there.
@@ -241,8 +255,8 @@ fn remove_in_directory(root: &Directory, name: &str, force: bool) -> Result<Remo
     Ok(Removed { bytes })
 }
 
-/// Removes every region whose producer is gone and that nobody holds; ranks of a group only when that is so of all of
-/// them; and what a restore that was killed left. Returns each with what came of it.
+/// Removes every region whose producer is gone, that nobody holds, and that is not [made step by step](is_stepped); ranks of a group only when that is so of all of
+/// them; and what a restore that was killed left, or a process of [XPMEM](xpmem). Returns each with what came of it.
 ///
 /// # Errors
 /// As [`regions`].
@@ -259,9 +273,12 @@ pub fn collect_if(dir: &Path, mut wanted: impl FnMut(&str) -> bool) -> Result<Ve
     let mut done = Vec::new();
     let Some(root) = own(dir)? else { return Ok(done) };
     for info in collectable(dir)?.into_iter().filter(|info| wanted(&info.name)) {
-        let removed = match hidden::is_staged(&info.name) {
-            true => hidden::remove(&root, &info.name).map(|bytes| Removed { bytes }),
-            false => among(&root, &info.name).and_then(|(regions, name)| remove_region(&regions, &name, false)),
+        // Somebody may have begun with it since it was looked at.
+        let Some(_kept_away) = keep_steps_away(&root, &info.name) else { continue };
+        let removed = match xpmem::process_of(&info.name) {
+            Some(process) => xpmem::remove_left_over(&root, process).map(|bytes| Removed { bytes }),
+            None if hidden::is_staged(&info.name) => hidden::remove(&root, &info.name).map(|bytes| Removed { bytes }),
+            None => among(&root, &info.name).and_then(|(regions, name)| remove_region(&regions, &name, false)),
         };
         match removed {
             // Somebody else removed it meanwhile.
@@ -287,9 +304,12 @@ pub fn collect_if(dir: &Path, mut wanted: impl FnMut(&str) -> bool) -> Result<Ve
 pub fn collectable(dir: &Path) -> Result<Vec<RegionInfo>> {
     let Some(root) = own(dir)? else { return Ok(Vec::new()) };
     let all = regions(dir)?;
-    let is_own = |info: &RegionInfo| match Arena::of_region(&root, &info.name) {
+    let there = Root::Directory(root.clone());
+    let is_own = |info: &RegionInfo| match Arena::of_region(&there, &info.name) {
         Ok(None) => matches!(root.below(&info.name), Ok(Some(_))),
-        found => found.is_ok(),
+        // Who holds what in another enclave's arena is known there.
+        Ok(Some((arena, _))) => !arena.is_foreign(),
+        Err(_) => false,
     };
     let free: Vec<bool> = all.iter().map(|info| is_free(dir, info) && is_own(info)).collect();
     // The last version of a rank that died is part of what its group can still show.
@@ -307,23 +327,61 @@ pub fn collectable(dir: &Path) -> Result<Vec<RegionInfo>> {
         let path = root.path().join(&name);
         RegionInfo { allocated_bytes: allocated_below(&root, &name), ..unread(&name, path, None) }
     });
-    Ok(going.chain(staged).collect())
+    Ok(going.chain(staged).chain(xpmem::left_over(&root)?).collect())
 }
 
 /// Whether nobody produces a region and nobody holds a version of it.
 fn is_free(dir: &Path, info: &RegionInfo) -> bool {
     match info.state {
-        State::Dead => !is_held(dir, &info.name),
+        State::Dead => !is_held(dir, &info.name) && is_stepped(dir, &info.name).is_ok_and(|is_stepped| !is_stepped),
         State::Incomplete => {
             if let Ok(Some(site)) = in_arena(dir, &info.name) {
                 return !site.is_alive();
             }
-            let directory = look(dir).ok().flatten().and_then(|root| root.below(&info.name).ok().flatten());
+            let root = look(dir).ok().flatten();
+            let directory = root.and_then(|root| root.directory()?.below(&info.name).ok().flatten());
             directory
                 .is_some_and(|directory| ownership::is_unfinished(&directory) && !is_produced(&directory, &info.name))
         }
         _ => false,
     }
+}
+
+/// Whether somebody makes the versions of a region, or of the group that it is a rank of, by one program after the other, as `still step`
+/// does: between two of them no producer lives, and the state is wanted all the same. He has the directory locked (flock(2)); a region of
+/// an arena has none. Where his lock cannot be asked for, it may be so.
+///
+/// # Errors
+/// Environment; those of a directory in which nothing is removed, as what a broker hands out.
+pub fn is_stepped(dir: &Path, name: &str) -> Result<bool> {
+    Ok(own(dir)?.is_some_and(|root| keep_steps_away(&root, name).is_none()))
+}
+
+/// Keeps away who would make versions of a region, or of its group, step by step, for as long as what is returned lives; `None` if somebody
+/// does.
+fn keep_steps_away(root: &Directory, name: &str) -> Option<Vec<File>> {
+    let group = name.rsplit_once('/').map(|(group, _)| group);
+    let mut locks = Vec::new();
+    // What is hidden is no state.
+    if name.starts_with('.') {
+        return Some(locks);
+    }
+    for name in std::iter::once(name).chain(group) {
+        let opened = match root.below(name) {
+            Ok(Some(directory)) => directory.folder().reopen(),
+            Ok(None) => continue,
+            Err(_) => return None,
+        };
+        match opened {
+            Ok(file) => {
+                file.try_lock_shared().ok()?;
+                locks.push(file);
+            }
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
+            Err(_) => return None,
+        }
+    }
+    Some(locks)
 }
 
 /// The region of an arena that has this name; `None` if the name leads to no arena.
@@ -344,5 +402,5 @@ fn is_held(dir: &Path, name: &str) -> bool {
 }
 
 fn is_produced(directory: &Directory, name: &str) -> bool {
-    LeaseFile::open(directory, name).is_ok_and(|leases| leases.is_produced().unwrap_or(true))
+    LeaseFile::open(&directory.clone().into(), name).is_ok_and(|leases| leases.is_produced().unwrap_or(true))
 }

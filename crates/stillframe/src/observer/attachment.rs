@@ -1,5 +1,6 @@
 //! What an observer has open: the files of a region, and the holds that keep versions alive.
 
+use crate::clock;
 use crate::error::{Error, Result};
 use crate::group::elsewhere::Elsewhere;
 use crate::observer::polite::Pace;
@@ -7,7 +8,8 @@ use crate::place::Place;
 use crate::place::arena::index::Index;
 use crate::place::arena::{Arena, Attached};
 use crate::place::check_pages;
-use crate::place::directory::{Directory, Unopened};
+use crate::place::directory::Unopened;
+use crate::place::files::{Files, Located, Root};
 use crate::place::names::{plane_file, schema_file};
 use crate::store::head::Head;
 use crate::store::lease::{LeaseFile, RegionLeases};
@@ -17,8 +19,9 @@ use std::collections::HashMap;
 use std::fs::File;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
+use std::time::Duration;
 use stillframe_kernel::folder::About;
 use stillframe_kernel::map::Mapping;
 use stillframe_kernel::workers::Workers;
@@ -45,6 +48,8 @@ pub(crate) struct Shared {
     /// Blocks that the tables had when they were last counted. They become no fewer, unless somebody cuts the file; then what is
     /// read of it is found missing.
     blocks: AtomicU32,
+    /// Since when those who wait see no producer, on the monotonic clock; zero if they see one.
+    gone_ms: AtomicU64,
     /// Who makes page-table entries of variables that are seen whole, unless each page is left to the first that reads it.
     pub(crate) workers: Option<Arc<Workers>>,
     /// How fast a polite observer goes on.
@@ -56,7 +61,7 @@ pub(crate) struct Shared {
 /// Where a region lies, for who looks.
 #[derive(Debug)]
 enum Source {
-    Directory { directory: Directory, tables: File },
+    Files { files: Files, tables: File },
     Arena { arena: Arena, index: Index, _attached: Attached },
 }
 
@@ -76,22 +81,19 @@ struct PlaneMap {
 
 impl Shared {
     /// The region of a name below a directory; `None` if there is none, or it is not whole.
-    pub(crate) fn open(root: &Directory, name: &str) -> Result<Option<Shared>> {
+    pub(crate) fn open(root: &Root, name: &str) -> Result<Option<Shared>> {
         check_pages()?;
-        // No region lies in a directory that is an arena's, so a name leads to one of the two at most.
-        if let Some(directory) = root.below(name)?
-            && let Some((head, about)) = directory.file(head::FILE)?
-        {
-            return Shared::in_directory(directory, head, &about, name);
-        }
-        match Arena::of_region(root, name)? {
-            Some((arena, region)) => Shared::in_arena(&arena, &region, name),
+        match root.locate(name)? {
+            Some(Located::Region { files, head: (head, about) }) => Shared::in_files(files, head, &about, name),
+            Some(Located::Arena { files, called, leads, region }) => {
+                Shared::in_arena(&Arena::located(root, &files, &called, &leads)?, &region, name)
+            }
             None => Ok(None),
         }
     }
 
-    fn in_directory(directory: Directory, head_file: File, about: &About, name: &str) -> Result<Option<Shared>> {
-        let dir = directory.path().to_path_buf();
+    fn in_files(files: Files, head_file: File, about: &About, name: &str) -> Result<Option<Shared>> {
+        let dir = files.path().to_path_buf();
         let corrupt = |corrupt| Error::Corrupt { dir: dir.clone(), corrupt };
         let mut begin = [0; 64];
         let length =
@@ -102,24 +104,36 @@ impl Shared {
         check_length(about.bytes, &dir, head::FILE, head::HEAD_BYTES as u64)?;
         let head = Head::map(&head_file, &dir.join(head::FILE), false)?;
         let (identity, owner) = (about.identity, about.owner);
-        let is_there = || directory.about(head::FILE).is_some_and(|about| about.identity == identity);
         // A finished head has the other files beside it, unless the region is just being removed, the head first.
-        let beside = |file: &str| match is_there() {
+        let beside = |file: &str| match files.is(head::FILE, identity) {
             true => Err(corrupt(Corrupt::new(file, 0, "a file", "no such file"))),
             false => Ok(None),
         };
-        let Some((tables, _)) = directory.file(table::FILE)? else { return beside(table::FILE) };
-        let leases = match LeaseFile::open(&directory, name) {
+        let Some((tables, _)) = files.file(table::FILE)? else { return beside(table::FILE) };
+        let leases = match LeaseFile::open(&files, name) {
             Ok(leases) => leases,
             Err(Unopened::Missing) => return beside(lease::FILE),
             Err(Unopened::Failed(error)) => return Err(error),
         };
         let (leases, caches) = (RegionLeases::File(leases.into()), Mutex::new(Caches::default()));
-        let (name, source) = (name.into(), Source::Directory { directory, tables });
+        let (name, source) = (name.into(), Source::Files { files, tables });
         let (blocks, workers, pace) = (AtomicU32::new(0), None, None);
-        let elsewhere = None;
-        let shared =
-            Shared { name, dir, source, head, leases, identity, owner, caches, blocks, workers, pace, elsewhere };
+        let (gone_ms, elsewhere) = (AtomicU64::new(0), None);
+        let shared = Shared {
+            name,
+            dir,
+            source,
+            head,
+            leases,
+            identity,
+            owner,
+            caches,
+            blocks,
+            gone_ms,
+            workers,
+            pace,
+            elsewhere,
+        };
         // A region that was replaced while its files were opened is opened anew, or waited for.
         Ok(shared.check_names().is_ok().then_some(shared))
     }
@@ -142,17 +156,32 @@ impl Shared {
         Ok(Some(Shared {
             name: shown.into(),
             dir,
-            head: Head::at(index.head()),
+            head: Head::at(index.head()).with_bell(arena.bell(found.number)),
             source: Source::Arena { arena: arena.clone(), index, _attached },
             leases: RegionLeases::Arena(leases),
             identity: (about.identity.1, u64::from(found.number) << 32 | u64::from(found.generation)),
             owner: about.owner,
             caches: Mutex::new(Caches::default()),
             blocks: AtomicU32::new(0),
+            gone_ms: AtomicU64::new(0),
             workers: None,
             pace: None,
             elsewhere: None,
         }))
+    }
+
+    /// Whether no producer has been seen for so long, since this was asked first: in this wait, or in those before, each of which may be
+    /// shorter.
+    pub(crate) fn is_gone_for(&self, time: Duration) -> bool {
+        let now = clock::monotonic_ms().max(1);
+        let first = self.gone_ms.compare_exchange(0, now, Ordering::Relaxed, Ordering::Relaxed);
+        let since = first.map_or_else(|since| since, |_| now);
+        u128::from(now.saturating_sub(since)) >= time.as_millis()
+    }
+
+    /// Forgets since when no producer was seen.
+    pub(crate) fn forget_gone(&self) {
+        self.gone_ms.store(0, Ordering::Relaxed);
     }
 
     /// Whether the region lies in large pages.
@@ -187,7 +216,7 @@ impl Shared {
 
     fn schema_text(&self, number: u32) -> Result<Vec<u8>> {
         match &self.source {
-            Source::Directory { directory, .. } => Place::read_schema(directory, number),
+            Source::Files { files, .. } => Place::read_schema(files, number),
             Source::Arena { index, .. } => {
                 let found = index.schemas().into_iter().find(|entry| entry.number == number);
                 let missing = || self.corrupt(Corrupt::new(&schema_file(number), 0, "a schema", "no such entry"));
@@ -267,13 +296,13 @@ impl Shared {
 
     /// Opens the planes that came since the last call. All that a version uses exist when it is held.
     pub(crate) fn open_planes(&self) -> Result<()> {
-        let Source::Directory { directory, .. } = &self.source else { return Ok(()) };
+        let Source::Files { files, .. } = &self.source else { return Ok(()) };
         let mut caches = self.caches();
         let known = caches.planes.len();
         let count = self.head.counter(Counter::Planes).min(PLANES_MAX as u64) as usize;
         while caches.planes.len() < count {
             let name = plane_file(caches.planes.len());
-            let opened = directory.file(&name);
+            let opened = files.file(&name);
             match opened.and_then(|opened| opened.ok_or_else(|| self.corrupt(Corrupt::missing(&name)))) {
                 Ok((file, _)) => caches.planes.push(PlaneMap { file: Arc::new(file), map: None }),
                 Err(error) => {
@@ -292,6 +321,18 @@ impl Shared {
         Ok(())
     }
 
+    /// What is known of the files that are open, and which plane each is; not of an arena's.
+    pub(crate) fn files(&self) -> Result<Vec<(Option<usize>, About)>> {
+        self.open_planes()?;
+        let about = |file: &File| About::of(file).map_err(|error| Error::io("fstat", &self.dir, error));
+        let Source::Files { tables, .. } = &self.source else { return Ok(Vec::new()) };
+        let mut found = vec![(None, about(tables)?)];
+        for (index, plane) in self.caches().planes.iter().enumerate() {
+            found.push((Some(index), about(&plane.file)?));
+        }
+        Ok(found)
+    }
+
     /// Whether both are the same files. Those that are mapped are not reused, so their inodes tell.
     pub(crate) fn is_same(&self, other: &Shared) -> bool {
         self.identity == other.identity
@@ -304,7 +345,8 @@ impl Shared {
                 let found = arena.find(leases.name()).ok().flatten();
                 leases.is_current() && found.is_some_and(|found| found.number == leases.number())
             }
-            _ => About::at(&self.dir.join(head::FILE), true).is_ok_and(|about| about.identity == self.identity),
+            (Source::Files { files, .. }, _) => files.is_current(head::FILE, self.identity),
+            _ => false,
         }
     }
 
@@ -329,9 +371,7 @@ impl Shared {
     /// same name: of all names the head's goes first and comes first.
     fn check_names(&self) -> Result<()> {
         let is_same = match &self.source {
-            Source::Directory { directory, .. } => {
-                directory.about(head::FILE).is_some_and(|about| about.identity == self.identity)
-            }
+            Source::Files { files, .. } => files.is(head::FILE, self.identity),
             // What is held stays.
             Source::Arena { .. } => true,
         };
@@ -347,7 +387,7 @@ impl Blocks for Shared {
 
     fn count(&self) -> Result<u32> {
         let bytes = match &self.source {
-            Source::Directory { tables, .. } => {
+            Source::Files { tables, .. } => {
                 let meta = tables.metadata();
                 meta.map_err(|error| Error::io("fstat", &self.dir.join(table::FILE), error))?.len()
             }
@@ -370,7 +410,7 @@ impl Blocks for Shared {
 
     fn read(&self, offset: u64, out: &mut [u8]) -> Result<()> {
         match &self.source {
-            Source::Directory { tables, .. } => tables.read_exact_at(out, offset).map_err(|error| match error.kind() {
+            Source::Files { tables, .. } => tables.read_exact_at(out, offset).map_err(|error| match error.kind() {
                 std::io::ErrorKind::UnexpectedEof => {
                     let expected = format!("{} bytes", out.len());
                     self.corrupt(Corrupt::new(table::FILE, offset as usize, expected, "the end of the file"))

@@ -24,12 +24,11 @@ use std::num::NonZeroU64;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
-use stillframe_kernel::futex;
 use stillframe_protocol::{Board, Leased, State};
 use stillframe_segment::head;
 
-/// Longest sleep before a waiting observer looks whether the producer still lives.
-pub(crate) const WAIT_SLICE: Duration = Duration::from_millis(50);
+/// How much later than a producer begins that may be known in another machine.
+const LATE: Duration = Duration::from_millis(200);
 
 /// A version that can be leased.
 #[derive(Debug, Clone, Copy)]
@@ -157,6 +156,34 @@ impl Observer {
         {
             return Ok(snapshot);
         }
+        let (oldest, newest) = (listed.first().map(|first| first.number), listed.last().map(|last| last.number));
+        Err(Error::VersionGone { region: self.shared.name.clone(), version, oldest, newest })
+    }
+
+    /// As [`version`](Observer::version), for a version that somebody is known to hold: also one that is
+    /// [retiring](VersionInfo::retiring), which nobody else gets. `is_held` tells whether he still holds it, and is asked once this
+    /// observer holds it too. For those who hand holds on.
+    ///
+    /// # Errors
+    /// As [`version`](Observer::version), also if nobody holds it any more.
+    pub fn version_held(&self, version: u64, is_held: impl FnOnce() -> bool) -> Result<Snapshot> {
+        self.shared.leases.file()?;
+        let head = &self.shared.head;
+        let newest = head.newest().sequence();
+        let there = (0..head.slots()).map(|slot| (slot, head.stamp(slot))).filter(|(slot, stamp)| {
+            let is_there = matches!(stamp.state(), Some(State::Live | State::Retiring));
+            is_there && stamp.sequence() <= newest && head.number_at(*slot) == version
+        });
+        let leased = there.map(|(slot, stamp)| Leased { slot, sequence: stamp.sequence() });
+        if let Some(leased) = leased.max_by_key(|leased| leased.sequence)
+            && protocol::join(head, &self.shared.leases, leased, is_held)?
+        {
+            let snapshot = Snapshot::open(self.shared.clone(), leased)?;
+            if snapshot.version() == version {
+                return Ok(snapshot);
+            }
+        }
+        let listed = self.listed();
         let (oldest, newest) = (listed.first().map(|first| first.number), listed.last().map(|last| last.number));
         Err(Error::VersionGone { region: self.shared.name.clone(), version, oldest, newest })
     }
@@ -308,15 +335,22 @@ impl Observer {
             return Err(Error::Timeout { region, what: polite::TURN, waited });
         }
         loop {
-            let seen = shared.head.notifications().load(Ordering::Acquire);
+            let seen = shared.head.notified();
             if let Some(found) = look(self)? {
+                shared.forget_gone();
                 return Ok(found);
             }
-            if !self.producer_alive() {
-                // It may have published and ended since the look.
-                return look(self)?.ok_or_else(|| Error::ProducerGone { region: shared.name.clone() });
+            match self.producer_alive() {
+                true => shared.forget_gone(),
+                // Another machine's agent says a little later that a producer has begun.
+                false if shared.head.is_foreign() && !shared.is_gone_for(LATE) => {}
+                false => {
+                    shared.forget_gone();
+                    // It may have published and ended since the look.
+                    return look(self)?.ok_or_else(|| Error::ProducerGone { region: shared.name.clone() });
+                }
             }
-            let mut sleep = WAIT_SLICE;
+            let mut sleep = shared.head.longest_sleep();
             if let Some(timeout) = timeout {
                 let waited = begin.elapsed();
                 if waited >= timeout {
@@ -324,7 +358,7 @@ impl Observer {
                 }
                 sleep = sleep.min(timeout - waited);
             }
-            futex::wait(shared.head.notifications(), seen, Some(sleep));
+            shared.head.sleep(seen, sleep);
         }
     }
 }

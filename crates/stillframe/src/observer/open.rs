@@ -7,11 +7,18 @@ use crate::observer::attachment::Shared;
 use crate::observer::options::ObserverOptions;
 use crate::observer::ranks::survey;
 use crate::place::arena::Arena;
-use crate::place::directory::Directory;
+use crate::place::broker::{addressed, socket_in};
+use crate::place::files::Root;
 use crate::place::names;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use stillframe_kernel::workers::Workers;
+
+/// The longest pause between two looks for what is not there yet: in a directory, and by a question to a broker, which others ask too.
+const PAUSES: [Duration; 2] = [Duration::from_millis(5), Duration::from_millis(50)];
+
+/// Every how many questions it is also asked whether a group has the name, by another one.
+const SURVEY_EVERY: u32 = 20;
 
 impl ObserverOptions {
     /// Opens a region that is there.
@@ -28,7 +35,7 @@ impl ObserverOptions {
         {
             return Ok(self.observe(shared));
         }
-        let root = Directory::root(&self.dir, guard)?.ok_or_else(missing)?;
+        let root = Root::open(&self.dir, guard)?.ok_or_else(missing)?;
         Ok(self.observe(Shared::open(&root, name)?.ok_or_else(missing)?))
     }
 
@@ -48,10 +55,14 @@ impl ObserverOptions {
         if let Some(threads @ (0 | 1025..)) = self.populate {
             return Err(Error::BadOption { option: "populate", why: format!("{threads} is not between 1 and 1024") });
         }
+        let (dir, name) = addressed(&self.dir, name);
+        self.dir = dir;
         self.begin_polite()?;
         let begin = Instant::now();
         let deadline = begin.checked_add(self.wait);
-        let mut pause = Duration::from_micros(200);
+        let is_brokers = socket_in(&self.dir).is_some();
+        let (mut pause, longest) = (Duration::from_micros(200), PAUSES[usize::from(is_brokers)]);
+        let mut looks = 0;
         let mut elsewhere = None;
         let observer = loop {
             match self.open_once(name) {
@@ -63,7 +74,10 @@ impl ObserverOptions {
                     break observer;
                 }
                 Err(error @ Error::NoRegion { .. }) => {
-                    if let Some(ranks) = survey(&self, name, &[])? {
+                    let is_last = self.wait.is_zero() || deadline.is_some_and(|deadline| deadline <= Instant::now());
+                    let is_asked = !is_brokers || is_last || looks % SURVEY_EVERY == 0;
+                    looks += 1;
+                    if is_asked && let Some(ranks) = survey(&self, name, &[])? {
                         return Err(Error::IsGroup { region: name.into(), ranks: ranks.len() as u32 });
                     }
                     // It may be a group that has no rank on this node, or such a rank.
@@ -88,7 +102,14 @@ impl ObserverOptions {
                     }
                     // Nothing can be waited on in a directory that may not exist yet, so this polls.
                     std::thread::sleep(pause.min(left));
-                    pause = (pause * 2).min(Duration::from_millis(5));
+                    pause = (pause * 2).min(longest);
+                }
+                // A broker may be started later than who looks, and an arena be being made.
+                Err(Error::NoBroker { .. } | Error::NoArena { half_made: true, .. })
+                    if deadline.is_none_or(|deadline| Instant::now() < deadline) =>
+                {
+                    std::thread::sleep(pause);
+                    pause = (pause * 2).min(longest);
                 }
                 Err(error) => return Err(error),
             }

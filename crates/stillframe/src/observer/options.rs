@@ -3,7 +3,7 @@
 use crate::error::Result;
 use crate::observer::polite::{Pace, Polite};
 use crate::place::arena::Arena;
-use crate::place::directory::Directory;
+use crate::place::files::Root;
 use crate::place::names;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -28,7 +28,8 @@ pub struct ObserverOptions {
 }
 
 impl ObserverOptions {
-    /// The directory that holds the region's own; by default `$STILLFRAME_DIR`, else `/dev/shm/stillframe-<uid>`.
+    /// The directory that holds the region's own; by default `$STILLFRAME_DIR`, else `/dev/shm/stillframe-<uid>`. `unix:PATH` stands for
+    /// the regions that a broker hands out at that socket (`still enclave serve`); a name may begin so, too: `unix:PATH#NAME`.
     pub fn dir(mut self, dir: impl Into<PathBuf>) -> Self {
         self.dir = dir.into();
         self
@@ -103,7 +104,7 @@ impl ObserverOptions {
     }
 
     /// The directory that holds the region's own, if it is there.
-    pub(crate) fn root(&self) -> Result<Option<Directory>> {
-        Directory::root(&self.dir, names::looking(&self.dir, self.trust)?)
+    pub(crate) fn root(&self) -> Result<Option<Root>> {
+        Root::open(&self.dir, names::looking(&self.dir, self.trust)?)
     }
 }

@@ -4,7 +4,6 @@ use crate::error::{Error, Result};
 use crate::observer::Observer;
 use crate::observer::options::ObserverOptions;
 use crate::place::arena::Arena;
-use crate::place::directory;
 use crate::place::names;
 use stillframe_segment::{Corrupt, head};
 
@@ -70,6 +69,6 @@ fn ranks_below(options: &ObserverOptions, name: &str) -> Result<Option<Vec<u32>>
     let Some(root) = options.root()? else { return Ok(None) };
     Ok(Some(match Arena::of_region(&root, name)? {
         Some((arena, group)) => arena.ranks_below(&group)?,
-        None => directory::ranks_below(&root, name)?,
+        None => root.ranks_below(name)?,
     }))
 }

@@ -4,11 +4,12 @@
 //! write to it, and whether it is what it should be.
 
 use crate::error::{Error, Result};
+use crate::place::broker::socket_in;
 use crate::place::names::{is_own_file, rank_of};
 use std::ffi::OsString;
 use std::fs::{DirBuilder, File, Permissions};
 use std::io::{self, ErrorKind};
-use std::os::unix::fs::{DirBuilderExt, FileExt, PermissionsExt};
+use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use stillframe_kernel::folder::{About, Access, Folder, Form};
 use stillframe_kernel::trust::{Guard, Refused};
@@ -43,7 +44,15 @@ impl From<Error> for Unopened {
 impl Directory {
     /// Opens the directory that holds regions; `None` if there is none.
     pub(crate) fn root(path: &Path, guard: Guard) -> Result<Option<Directory>> {
+        if socket_in(path).is_some() {
+            return Err(Error::only_to_look(path));
+        }
         Directory::opened(guard.open_root(path), path.into(), guard)
+    }
+
+    /// A directory that is open, of which nothing was looked at yet.
+    pub(crate) fn over(folder: Folder, path: &Path, guard: Guard) -> Directory {
+        Directory { path: path.into(), folder, guard }
     }
 
     fn opened(opened: Result<Folder, Refused>, path: PathBuf, guard: Guard) -> Result<Option<Directory>> {
@@ -290,16 +299,4 @@ pub(crate) fn check_neighbours(root: &Directory, name: &str) -> Result<()> {
         return fail("other regions lie below it; choose a name beside them");
     }
     Ok(())
-}
-
-/// The first bytes of a file, as far as it has as many.
-pub(crate) fn read_begin(file: &File, bytes: &mut [u8]) -> std::io::Result<usize> {
-    let mut length = 0;
-    while length < bytes.len() {
-        match file.read_at(&mut bytes[length..], length as u64)? {
-            0 => break,
-            count => length += count,
-        }
-    }
-    Ok(length)
 }

@@ -1,7 +1,9 @@
 //! Where the files of regions lie: the storage backends.
 
 pub(crate) mod arena;
+pub(crate) mod broker;
 pub(crate) mod directory;
+pub(crate) mod files;
 pub(crate) mod hidden;
 pub(crate) mod names;
 pub(crate) mod plane_file;
@@ -9,9 +11,11 @@ pub(crate) mod stretch;
 pub(crate) mod table_memory;
 
 use crate::error::{Error, Result};
+use crate::place::arena::Bell;
 use crate::place::arena::index::SchemaEntry;
 use crate::place::arena::region::ArenaRegion;
-use crate::place::directory::{Directory, read_begin};
+use crate::place::directory::Directory;
+use crate::place::files::Files;
 use crate::place::names::{is_numbered, plane_file, schema_file};
 use crate::place::plane_file::PlaneFile;
 use crate::place::stretch::Stretch;
@@ -22,6 +26,7 @@ use std::path::Path;
 use std::sync::Arc;
 use stillframe_kernel::folder::Form;
 use stillframe_kernel::map::Mapping;
+use stillframe_kernel::space::read_begin;
 use stillframe_segment::{Corrupt, PLANES_MAX, WINDOW_BYTES, head, schema, table};
 
 /// Refuses pages of another size than the format's.
@@ -99,6 +104,14 @@ impl Place {
         }
     }
 
+    /// Who wakes those that wait for versions.
+    pub(crate) fn bell(&self) -> Bell {
+        match self {
+            Place::Directory { .. } => Bell::None,
+            Place::Arena(region) => region.arena().bell(region.claimed().number()),
+        }
+    }
+
     /// The memory of the tables, of which there may be at most so many bytes.
     pub(crate) fn open_tables(&self, most_bytes: u64) -> Result<TableMemory> {
         match self {
@@ -165,10 +178,10 @@ impl Place {
     }
 
     /// Reads a schema from its file.
-    pub(crate) fn read_schema(directory: &Directory, number: u32) -> Result<Vec<u8>> {
+    pub(crate) fn read_schema(files: &Files, number: u32) -> Result<Vec<u8>> {
         let name = schema_file(number);
-        let corrupt = |corrupt| Error::Corrupt { dir: directory.path().into(), corrupt };
-        let opened = directory.file(&name)?;
+        let corrupt = |corrupt| Error::Corrupt { dir: files.path().into(), corrupt };
+        let opened = files.file(&name)?;
         let (file, about) = opened.ok_or_else(|| corrupt(Corrupt::new(&name, 0, "a schema", "no such file")))?;
         if about.bytes > schema::BYTES_MAX as u64 {
             let expected = format!("at most {} bytes", schema::BYTES_MAX);
@@ -177,7 +190,7 @@ impl Place {
         // A version names a schema when its file is whole.
         let mut bytes = vec![0; about.bytes as usize];
         let read = read_begin(&file, &mut bytes);
-        let length = read.map_err(|error| Error::io("read", &directory.path().join(&name), error))?;
+        let length = read.map_err(|error| Error::io("read", &files.path().join(&name), error))?;
         bytes.truncate(length);
         Ok(bytes)
     }

@@ -3,7 +3,7 @@
 use crate::error::{Error, Result};
 use std::path::{Path, PathBuf};
 use stillframe_kernel::trust::{Guard, Purpose, Trust};
-use stillframe_segment::{head, lease, schema, table};
+use stillframe_segment::{arena, head, lease, schema, table};
 
 /// The directory that holds regions: `$STILLFRAME_DIR`, else `/dev/shm/stillframe-<uid>`.
 pub fn root() -> PathBuf {
@@ -160,4 +160,10 @@ pub(crate) fn schema_file(number: u32) -> String {
 pub(crate) fn is_numbered(name: &str) -> bool {
     let number = name.strip_prefix("schema.").or_else(|| name.strip_prefix("plane."));
     number.is_some_and(|number| !number.is_empty() && number.bytes().all(|byte| byte.is_ascii_digit()))
+}
+
+/// Whether an observer has a use for a file of this name. The file with the locks of producers is not one.
+pub(crate) fn is_for_observers(name: &str) -> bool {
+    let is_one = [head::FILE, table::FILE, arena::FILE].contains(&name) || is_numbered(name);
+    is_one || (arena::is_lease_file(name) && name != lease::PRODUCER_FILE)
 }

@@ -131,7 +131,7 @@ impl PlaneFile {
     /// Takes memory for pages: an error says of how many bytes there is none.
     pub(crate) fn take(&self, pages: Range<usize>) -> Result<()> {
         self.take_windows(pages.start / WINDOW_PAGES..pages.end.div_ceil(WINDOW_PAGES))?;
-        if self.is_hugetlb() {
+        if self.keeps_memory() {
             return Ok(());
         }
         for (pages, at) in self.runs(pages)? {
@@ -153,9 +153,9 @@ impl PlaneFile {
         Ok(())
     }
 
-    /// Gives memory of pages back. Large pages keep theirs until their window is [released](PlaneFile::release).
+    /// Gives memory of pages back. Large pages, and those of an arena that is filled, keep theirs until their window is [released](PlaneFile::release).
     pub(crate) fn give_back(&self, pages: Range<usize>) -> Result<()> {
-        if self.is_hugetlb() {
+        if self.keeps_memory() {
             return Ok(());
         }
         for window in pages.start / WINDOW_PAGES..pages.end.div_ceil(WINDOW_PAGES) {
@@ -198,7 +198,13 @@ impl PlaneFile {
 
     /// Whether it consists of large pages, of which parts cannot be mapped.
     pub(crate) fn is_hugetlb(&self) -> bool {
-        self.chunks.as_ref().is_some_and(|chunks| chunks.region.arena().is_hugetlb())
+        let arena = self.chunks.as_ref().map(|chunks| chunks.region.arena());
+        arena.is_some_and(|arena| arena.is_hugetlb() || arena.is_device())
+    }
+
+    /// Whether windows have their memory as long as they have a place.
+    fn keeps_memory(&self) -> bool {
+        self.chunks.as_ref().is_some_and(|chunks| chunks.region.arena().keeps_memory())
     }
 
     /// Whether the file is mapped as a whole.

@@ -63,6 +63,7 @@ impl Producer {
         let (place, leases) = lock(&regions, &options.inner(name), options.mode)?;
         points::hit("create.locked");
         let (mut store, is_whole) = Store::open(place, leases, name, options.bound_bytes)?;
+        store.planes_mut().set_unit(options.memory_unit.unwrap_or_default());
         // Nobody takes what the head said of the last producer's run for this one's.
         drop(turn);
         let mut recovered = None;

@@ -7,6 +7,7 @@ use crate::place::arena::Arena;
 use crate::place::directory::Directory;
 use crate::place::names::{self, hidden_name};
 use crate::store::regions::Regions;
+use crate::store::unit::MemoryUnit;
 use crate::working::tracker::kind::TrackerKind;
 use crate::working::unit::CopyUnit;
 use std::num::NonZeroU64;
@@ -54,6 +55,7 @@ pub struct RegionOptions {
     threads: Option<usize>,
     pub(crate) tracker: Option<TrackerKind>,
     pub(crate) copy_unit: Option<CopyUnit>,
+    pub(crate) memory_unit: Option<MemoryUnit>,
     pub(crate) mode: u32,
     pub(crate) large_pages: bool,
     pub(crate) demote: bool,
@@ -92,6 +94,7 @@ impl Default for RegionOptions {
             threads: None,
             tracker: None,
             copy_unit: None,
+            memory_unit: None,
             mode: 0o700,
             large_pages: true,
             demote: true,
@@ -169,6 +172,13 @@ impl RegionOptions {
     /// learned to be better. It changes nothing of what a version shows.
     pub fn copy_unit(mut self, unit: CopyUnit) -> Self {
         self.copy_unit = Some(unit);
+        self
+    }
+
+    /// In which units memory for versions is taken and given back; by default `$STILLFRAME_MEMORY_UNIT`, else in pages. It changes
+    /// nothing of what a version shows.
+    pub fn memory_unit(mut self, unit: MemoryUnit) -> Self {
+        self.memory_unit = Some(unit);
         self
     }
 

@@ -275,8 +275,8 @@ impl<'a> Publication<'a> {
     /// Publishes the version. On an error nothing was published, and what was written is part of the next version.
     ///
     /// # Errors
-    /// Misuse if the version does not increase or a variable was given wrongly, or if no reader would accept so much
-    /// ([`Error::Limit`]); environment if there is no room.
+    /// Misuse if the version does not increase or is the greatest number ([`Error::BadOption`]), if a variable was given wrongly,
+    /// or if no reader would accept so much ([`Error::Limit`]); environment if there is no room.
     pub fn commit(mut self) -> Result<Published> {
         loop {
             if let Some(published) = self.publish(None)? {

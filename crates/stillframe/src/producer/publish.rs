@@ -115,6 +115,10 @@ impl Producer {
     }
 
     fn check_number(&self, version: u64) -> Result<()> {
+        if version == u64::MAX {
+            let why = format!("{version} is the greatest number, after which no version could follow");
+            return Err(Error::BadOption { option: "version", why });
+        }
         match self.store.newest_number() {
             Some(newest) if version <= newest => {
                 Err(Error::NotIncreasing { region: self.store.name.clone(), version, newest })

@@ -20,6 +20,7 @@ use crate::producer::publication::Publication;
 use crate::producer::state::Producer;
 use crate::producer::statistics::{Published, Statistics};
 use crate::store::ownership;
+use crate::store::unit::MemoryUnit;
 use crate::variable::{Array, Declaration, Kind, Loaned, Tracked, VariableId};
 use crate::working::Working;
 use crate::working::loan::{Loan, LoanBytes};
@@ -28,6 +29,7 @@ use crate::working::tracker::kind::TrackerKind;
 use std::marker::PhantomData;
 use std::num::NonZeroU64;
 use std::ops::Range;
+use std::str::FromStr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use stillframe_segment::PAGE_BYTES;
@@ -71,18 +73,9 @@ impl RegionOptions {
     pub fn create(self, name: &str) -> Result<Region> {
         self.check()?;
         let mut options = self;
-        if options.tracker.is_none()
-            && let Ok(name) = std::env::var("STILLFRAME_TRACKER")
-            && !name.is_empty()
-        {
-            options.tracker = Some(name.parse()?);
-        }
-        if options.copy_unit.is_none()
-            && let Ok(name) = std::env::var("STILLFRAME_COPY_UNIT")
-            && !name.is_empty()
-        {
-            options.copy_unit = Some(name.parse()?);
-        }
+        take_from_environment(&mut options.tracker, "STILLFRAME_TRACKER")?;
+        take_from_environment(&mut options.copy_unit, "STILLFRAME_COPY_UNIT")?;
+        take_from_environment(&mut options.memory_unit, "STILLFRAME_MEMORY_UNIT")?;
         match std::env::var("STILLFRAME_CHECK").as_deref() {
             Ok("1") => options.check_writes = true,
             Ok("" | "0") | Err(_) => {}
@@ -93,6 +86,17 @@ impl RegionOptions {
         }
         Ok(Region { producer: Producer::open(options, name)? })
     }
+}
+
+/// Has an option that was left out be what the environment says, if it says anything.
+fn take_from_environment<T: FromStr<Err = Error>>(option: &mut Option<T>, name: &str) -> Result<()> {
+    if option.is_none()
+        && let Ok(text) = std::env::var(name)
+        && !text.is_empty()
+    {
+        *option = Some(text.parse()?);
+    }
+    Ok(())
 }
 
 impl Region {
@@ -133,6 +137,19 @@ impl Region {
     /// The run that publishes the versions to come; all ranks of a group that live at a time have the same.
     pub fn run(&self) -> NonZeroU64 {
         self.producer.run
+    }
+
+    /// Gives the region another [bound](RegionOptions::bound_bytes), from the next publish or loan on. One below what its planes
+    /// have takes nothing away: nothing more is taken until it is enough.
+    pub fn set_bound_bytes(&mut self, bytes: Option<u64>) {
+        self.producer.options.bound_bytes = bytes;
+        self.producer.store.set_bound_bytes(bytes);
+    }
+
+    /// Has memory for versions taken and given back in another [unit](RegionOptions::memory_unit), from the next publish or loan on.
+    pub fn set_memory_unit(&mut self, unit: MemoryUnit) {
+        self.producer.options.memory_unit = Some(unit);
+        self.producer.store.planes_mut().set_unit(unit);
     }
 
     /// Number of threads that copy.

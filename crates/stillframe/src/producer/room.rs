@@ -89,7 +89,7 @@ impl Producer {
             let tried = match self.store.free_slot() {
                 None => {
                     let (region, slots, held) = (self.store.name.clone(), self.store.slots(), self.held());
-                    Err(Error::NoSlot { region, slots, held })
+                    Err(Error::NoSlot { region, slots, held, enclaves: Vec::new() })
                 }
                 Some(_) => attempt(&mut self.workspace, self.store.draft()),
             };
@@ -118,7 +118,7 @@ impl Producer {
                 }
                 let left = match self.verdict(&error) {
                     Verdict::Refuse => return Ok(Room::Refused(error)),
-                    Verdict::Fail => return Err(error),
+                    Verdict::Fail => return Err(error.held_in(|| self.enclaves())),
                     Verdict::Wait(left) => left,
                 };
                 let left_of_slice = slice.map(|slice| slice.saturating_sub(begin.elapsed()));
@@ -161,6 +161,16 @@ impl Producer {
             Rule::Wait { timeout } => Verdict::wait(timeout, waited, Verdict::Fail),
             Rule::WaitThenSkip { limit } => Verdict::wait(Some(limit), *spent + waited, Verdict::Refuse),
         }
+    }
+
+    /// The other enclaves in which versions older than the newest are held, as far as they can be asked.
+    fn enclaves(&self) -> Vec<String> {
+        let versions = self.store.versions();
+        let older =
+            versions[..versions.len().saturating_sub(1)].iter().fold(0, |all, one| all | 1u64 << one.leased.slot);
+        let mut enclaves = self.store.leases.enclaves().unwrap_or_default();
+        enclaves.retain(|(_, slots)| slots & older != 0);
+        enclaves.into_iter().map(|(name, _)| name).collect()
     }
 
     /// Shows that the producer waits, and says so when it has for long.

@@ -6,6 +6,7 @@ use crate::list;
 use crate::mask::Mask;
 use crate::store::Store;
 use crate::store::planes::{Assignment, Planes};
+use crate::store::unit::MemoryUnit;
 use crate::store::version::{Asking, Version, expand};
 use crate::variable::Attributes;
 use std::sync::Arc;
@@ -105,8 +106,18 @@ impl Draft<'_> {
 
     /// Takes memory for the frames that have none, if the bound allows it; `all_held` as for [`Store::held`].
     pub(crate) fn take_memory(&mut self, all_held: bool) -> Result<()> {
+        match self.take_memory_in(self.store.planes.unit(), all_held) {
+            // There may be room for the pages themselves.
+            Err(error) if error.is_want_of_room() && self.store.planes.unit() == MemoryUnit::Large => {
+                self.take_memory_in(MemoryUnit::Small, all_held)
+            }
+            taken => taken,
+        }
+    }
+
+    fn take_memory_in(&mut self, unit: MemoryUnit, all_held: bool) -> Result<()> {
         let Store { planes, bound_bytes, .. } = &*self.store;
-        let missing: usize = self.frames.iter().map(|part| planes.missing(part).count()).sum();
+        let missing: usize = self.frames.iter().map(|part| planes.missing(part, unit).count()).sum();
         if missing == 0 {
             return Ok(());
         }
@@ -116,10 +127,11 @@ impl Draft<'_> {
             && used_bytes + needed_bytes > bound_bytes
         {
             let (region, held) = (self.store.name.clone(), self.store.held(all_held));
-            return Err(Error::Bound { region, used_bytes, needed_bytes, bound_bytes, held });
+            let enclaves = Vec::new();
+            return Err(Error::Bound { region, used_bytes, needed_bytes, bound_bytes, held, enclaves });
         }
         points::hit("publish.allocate");
-        self.store.planes.allocate(&self.frames)
+        self.store.planes.allocate(&self.frames, unit)
     }
 
     /// Notes that the frames have memory because they were written, or with `false` that some of them may.
@@ -261,7 +273,8 @@ impl Draft<'_> {
     }
 
     fn no_slot(&self) -> Error {
-        Error::NoSlot { region: self.store.name.clone(), slots: self.store.slots(), held: self.store.held(true) }
+        let (region, held) = (self.store.name.clone(), self.store.held(true));
+        Error::NoSlot { region, slots: self.store.slots(), held, enclaves: Vec::new() }
     }
 
     /// Writes the manifest. Where the window table lies is said later.

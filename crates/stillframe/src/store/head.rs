@@ -2,22 +2,30 @@
 
 use crate::clock::unix_ns;
 use crate::error::{Error, Result};
+use crate::place::arena::Bell;
 use crate::place::directory::Directory;
 use crate::place::stretch::Stretch;
 use std::fs::File;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
 use stillframe_kernel::map::Mapping;
-use stillframe_kernel::points;
+use stillframe_kernel::{futex, points};
 use stillframe_protocol::{Board, Newest, Stamp, State};
 use stillframe_segment::Corrupt;
 use stillframe_segment::head::{self, Counter, Descriptor};
+
+/// Longest sleep before a waiting observer looks whether the producer still lives.
+const WAIT_SLICE: Duration = Duration::from_millis(50);
+/// The same where nobody is sure to wake who sleeps: half of what an observer in another machine may come late.
+const POLL: Duration = Duration::from_millis(1);
 
 /// The shared head of a region.
 #[derive(Debug, Clone)]
 pub(crate) struct Head {
     map: Stretch,
+    bell: Bell,
 }
 
 impl Head {
@@ -29,17 +37,41 @@ impl Head {
 
     /// The head that lies there.
     pub(crate) fn at(map: Stretch) -> Head {
-        Head { map }
+        Head { map, bell: Bell::None }
     }
 
-    pub(crate) fn notifications(&self) -> &std::sync::atomic::AtomicU32 {
+    /// The same, of which this wakes who waits.
+    pub(crate) fn with_bell(self, bell: Bell) -> Head {
+        Head { bell, ..self }
+    }
+
+    fn notifications(&self) -> &AtomicU32 {
         self.map.word32(head::NOTIFICATIONS_AT)
     }
 
     /// Lets everybody who waits look again.
     pub(crate) fn notify(&self) {
-        self.notifications().fetch_add(1, Ordering::Release);
-        stillframe_kernel::futex::wake_all(self.notifications());
+        self.bell.ring(self.notifications());
+    }
+
+    /// What is handed to [`sleep`](Head::sleep) by who looked after that.
+    pub(crate) fn notified(&self) -> u32 {
+        self.bell.word(self.notifications()).load(Ordering::Acquire)
+    }
+
+    /// Sleeps until somebody notifies, at most `limit`, unless somebody has since `notified`. Who was woken may have been woken for nothing.
+    pub(crate) fn sleep(&self, notified: u32, limit: Duration) {
+        futex::wait(self.bell.word(self.notifications()), notified, Some(limit));
+    }
+
+    /// How long who waits may sleep before he has to look by himself.
+    pub(crate) fn longest_sleep(&self) -> Duration {
+        if self.bell.is_sure() { WAIT_SLICE } else { POLL }
+    }
+
+    /// Whether the region is another enclave's.
+    pub(crate) fn is_foreign(&self) -> bool {
+        self.bell.is_foreign()
     }
 
     pub(crate) fn counter(&self, counter: Counter) -> u64 {

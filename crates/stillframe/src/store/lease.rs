@@ -5,10 +5,11 @@ use crate::error::{Error, Result};
 use crate::place::arena::ArenaLeases;
 use crate::place::arena::region::ArenaRegion;
 use crate::place::directory::{Directory, Unopened};
+use crate::place::files::Files;
 use std::fs::File;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, OnceLock};
-use stillframe_kernel::folder::{About, Access};
+use stillframe_kernel::folder::About;
 use stillframe_kernel::fork::Unforked;
 use stillframe_kernel::lock::{self, Kind};
 use stillframe_protocol::Leases;
@@ -18,7 +19,7 @@ use stillframe_segment::{Corrupt, arena, head, lease};
 #[derive(Debug)]
 pub(crate) struct LeaseFile {
     file: Unforked,
-    directory: Directory,
+    files: Files,
     region: String,
     /// The file whose lock a producer has instead, if readers keep it from the one in this file.
     beside: OnceLock<Unforked>,
@@ -27,28 +28,24 @@ pub(crate) struct LeaseFile {
 }
 
 impl LeaseFile {
-    /// Opens the one in a region's directory, to read.
-    pub(crate) fn open(directory: &Directory, region: &str) -> Result<LeaseFile, Unopened> {
-        LeaseFile::open_by(directory, region, || directory.open(lease::FILE, Access::Read).map(|(file, _)| file))
+    /// Opens the one among a region's files, to read.
+    pub(crate) fn open(files: &Files, region: &str) -> Result<LeaseFile, Unopened> {
+        Ok(LeaseFile::new(files.locks(lease::FILE)?, files, region))
     }
 
     /// Opens the one in a region's directory for writing, and makes it if need be, as [`Directory::create`].
     pub(crate) fn create(directory: &Directory, region: &str, mode: u32) -> Result<LeaseFile, Unopened> {
-        LeaseFile::open_by(directory, region, || directory.try_create(lease::FILE, mode))
+        let file = Unforked::open(|| directory.try_create(lease::FILE, mode))?;
+        Ok(LeaseFile::new(file, &directory.clone().into(), region))
     }
 
-    fn open_by(
-        directory: &Directory,
-        region: &str,
-        open: impl FnOnce() -> Result<File, Unopened>,
-    ) -> Result<LeaseFile, Unopened> {
-        let file = Unforked::open(open)?;
+    fn new(file: Unforked, files: &Files, region: &str) -> LeaseFile {
         let holds = Mutex::new([0; head::SLOTS]);
-        Ok(LeaseFile { file, directory: directory.clone(), region: region.into(), beside: OnceLock::new(), holds })
+        LeaseFile { file, files: files.clone(), region: region.into(), beside: OnceLock::new(), holds }
     }
 
     fn path(&self) -> PathBuf {
-        self.directory.path().join(lease::FILE)
+        self.files.path().join(lease::FILE)
     }
 
     pub(crate) fn file(&self) -> Result<&File> {
@@ -56,7 +53,7 @@ impl LeaseFile {
     }
 
     fn gone(&self) -> Error {
-        let dir = self.directory.path();
+        let dir = self.files.path();
         Error::NoRegion { region: self.region.clone(), dir: dir.parent().unwrap_or(dir).into() }
     }
 
@@ -79,7 +76,9 @@ impl LeaseFile {
         if has_writer()? {
             return Ok(false);
         }
-        let own = match Unforked::open(|| self.directory.try_create(lease::PRODUCER_FILE, 0o600)) {
+        // Who produces has a directory.
+        let Some(directory) = self.files.directory() else { return Ok(false) };
+        let own = match Unforked::open(|| directory.try_create(lease::PRODUCER_FILE, 0o600)) {
             // The directory is gone.
             Err(Unopened::Missing) => return Ok(false),
             Err(Unopened::Failed(error)) => return Err(error),
@@ -97,7 +96,8 @@ impl LeaseFile {
 
     /// Whether a producer lives whom readers kept from the lock in this file, as it alone can tell.
     fn is_produced_beside(&self) -> Result<bool> {
-        let Some((own, _)) = self.directory.file(lease::PRODUCER_FILE)? else { return Ok(false) };
+        let Some(directory) = self.files.directory() else { return Ok(false) };
+        let Some((own, _)) = directory.file(lease::PRODUCER_FILE)? else { return Ok(false) };
         lock::is_held(&own, Kind::Read, 0, 1).map_err(|failure| Error::system(&self.path(), failure))
     }
 
@@ -115,7 +115,7 @@ impl LeaseFile {
     /// A lease of its own on a slot that somebody holds already: it ends when the last copy of the file is closed.
     pub(crate) fn keep(&self, slot: usize) -> Result<File> {
         let identity = |file: &File| About::of(file).map(|about| about.identity).ok();
-        let opened = self.directory.file(lease::FILE)?.map(|(file, _)| file);
+        let opened = self.files.kept(lease::FILE)?;
         // The name may be that of a later region's lease file.
         let own = identity(self.file()?);
         let file = opened.filter(|file| identity(file) == own).ok_or_else(|| self.gone())?;
@@ -130,7 +130,7 @@ impl LeaseFile {
         if !locked {
             // What is not locked must not be read, and nobody who means well locks a slot for writing.
             let corrupt = Corrupt::new(lease::FILE, at as usize, "read locks only", "a write lock");
-            return Err(Error::Corrupt { dir: self.directory.path().into(), corrupt });
+            return Err(Error::Corrupt { dir: self.files.path().into(), corrupt });
         }
         Ok(())
     }
@@ -221,6 +221,11 @@ impl RegionLeases {
             RegionLeases::File(leases) => leases.is_produced(),
             _ => self.arena().map_or(Ok(false), ArenaLeases::is_produced),
         }
+    }
+
+    /// The other enclaves that hold versions of the region: the name of each, and a bit for each slot.
+    pub(crate) fn enclaves(&self) -> Result<Vec<(String, u64)>> {
+        self.arena().map_or(Ok(Vec::new()), ArenaLeases::enclaves)
     }
 
     /// Slot and time of taking of a lock on this region from byte `first` to byte `last`; `None` if it is no lease of it.

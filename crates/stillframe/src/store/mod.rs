@@ -19,6 +19,7 @@ pub(crate) mod schemas;
 pub(crate) mod space;
 pub(crate) mod tables;
 pub(crate) mod turn;
+pub(crate) mod unit;
 pub(crate) mod version;
 
 use crate::clock;
@@ -112,7 +113,7 @@ impl Store {
             points::hit("create.head");
         }
         let tables = Tables::new(place.open_tables(BLOCKS_MAX * BLOCK_BYTES as u64)?, name);
-        let head = Head::at(place.map_head()?);
+        let head = Head::at(place.map_head()?).with_bell(place.bell());
         head.set_tentative(0);
         // Of a producer that was killed.
         head.set_waiting(false);
@@ -140,6 +141,12 @@ impl Store {
             spare: Spare::default(),
         };
         Ok((store, is_whole))
+    }
+
+    /// Sets the most bytes that the planes may have from here on, for all to see.
+    pub(crate) fn set_bound_bytes(&mut self, bytes: Option<u64>) {
+        self.bound_bytes = bytes;
+        self.head.set_number64(segment::head::BOUND_BYTES_AT, bytes.unwrap_or(0));
     }
 
     /// Says in the head who produces. With it a region that was not whole is.
@@ -370,7 +377,7 @@ impl Store {
     /// Reads a schema.
     fn read_schema(&self, number: u32) -> Result<Schema> {
         let text = match &self.place {
-            Place::Directory { directory, .. } => Place::read_schema(directory, number)?,
+            Place::Directory { directory, .. } => Place::read_schema(&directory.clone().into(), number)?,
             Place::Arena(_) => read_entry(&self.tables, self.place.schema_entry(number)?)?,
         };
         Schema::decode(&schema_file(number), &text).map_err(|corrupt| self.corrupt(corrupt))

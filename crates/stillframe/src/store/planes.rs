@@ -7,6 +7,7 @@ use crate::list;
 use crate::mask::{Mask, insert_pages};
 use crate::place::Place;
 use crate::store::plane::{Plane, pages_of};
+use crate::store::unit::MemoryUnit;
 
 use std::ops::Range;
 use stillframe_kernel::Failure;
@@ -19,6 +20,7 @@ pub(crate) struct Planes {
     list: Vec<Plane>,
     windows: usize,
     present_pages: u64,
+    unit: MemoryUnit,
     /// How often memory nobody needs was looked for.
     turn: usize,
 }
@@ -37,7 +39,16 @@ const PLANES_EASY: usize = 8;
 
 impl Planes {
     pub(crate) fn new(place: Place) -> Planes {
-        Planes { place, list: Vec::new(), windows: 0, present_pages: 0, turn: 0 }
+        Planes { place, list: Vec::new(), windows: 0, present_pages: 0, unit: MemoryUnit::Small, turn: 0 }
+    }
+
+    /// In which units memory is taken and given back.
+    pub(crate) fn unit(&self) -> MemoryUnit {
+        self.unit
+    }
+
+    pub(crate) fn set_unit(&mut self, unit: MemoryUnit) {
+        self.unit = unit;
     }
 
     pub(crate) fn count(&self) -> usize {
@@ -191,6 +202,7 @@ impl Planes {
                             region: self.place.path().display().to_string(),
                             slots: PLANES_MAX,
                             held: 0,
+                            enclaves: Vec::new(),
                         });
                     }
                 },
@@ -259,7 +271,7 @@ impl Planes {
             None if self.list.len() < PLANES_MAX => self.add()?,
             None => {
                 let region = self.place.path().display().to_string();
-                return Err(Error::NoSlot { region, slots: PLANES_MAX, held: 0 });
+                return Err(Error::NoSlot { region, slots: PLANES_MAX, held: 0, enclaves: Vec::new() });
             }
         };
         for index in 0..windows {
@@ -269,9 +281,14 @@ impl Planes {
         Ok(plane)
     }
 
-    /// Pages of an assignment that have no memory yet.
-    pub(crate) fn missing(&self, assignment: &Assignment) -> Mask {
-        assignment.pages.without(self.list[assignment.plane].present[assignment.window])
+    /// Pages of an assignment that have no memory yet, and in large units those beside them.
+    pub(crate) fn missing(&self, assignment: &Assignment, unit: MemoryUnit) -> Mask {
+        let present = self.list[assignment.plane].present[assignment.window];
+        let missing = assignment.pages.without(present);
+        match unit {
+            MemoryUnit::Large if !missing.is_empty() => Mask::FULL.without(present),
+            _ => missing,
+        }
     }
 
     /// Frames of a window that have memory.
@@ -294,10 +311,10 @@ impl Planes {
     }
 
     /// Takes memory for the pages of `assignments` that have none, in as few calls as possible: all of it or nothing.
-    pub(crate) fn allocate(&mut self, assignments: &[Assignment]) -> Result<()> {
+    pub(crate) fn allocate(&mut self, assignments: &[Assignment], unit: MemoryUnit) -> Result<()> {
         let mut runs: Vec<(usize, Range<usize>)> = Vec::new();
         for assignment in assignments {
-            for run in self.missing(assignment).runs() {
+            for run in self.missing(assignment, unit).runs() {
                 let pages = pages_of(assignment.window, run);
                 match runs.last_mut() {
                     Some((plane, last)) if *plane == assignment.plane && last.end == pages.start => {
@@ -332,8 +349,13 @@ impl Planes {
         for (plane, pages) in runs {
             let first = pages.start / WINDOW_PAGES;
             let start = pages.start % WINDOW_PAGES;
-            insert_pages(&mut self.list[plane].present[first..], start, start + pages.len());
-            self.present_pages += pages.len() as u64;
+            let present = &mut self.list[plane].present[first..];
+            // Parts of one window may both have named the pages beside them.
+            let windows = 0..(start + pages.len()).div_ceil(WINDOW_PAGES);
+            let count = |present: &[Mask]| present[windows.clone()].iter().map(|mask| mask.count() as u64).sum::<u64>();
+            let before = count(present);
+            insert_pages(present, start, start + pages.len());
+            self.present_pages += count(present) - before;
         }
         Ok(())
     }
@@ -358,7 +380,13 @@ impl Planes {
         for window in from..to {
             for plane in &mut self.list {
                 let ready = plane.present[window].without(plane.in_use[window]);
-                let cold = if everything { ready } else { ready.and(plane.idle[window]) };
+                // In large units a window goes as it came, whole, unless there is no room for others.
+                let stays = self.unit == MemoryUnit::Large && !plane.in_use[window].is_empty();
+                let cold = match everything {
+                    true => ready,
+                    false if stays => Mask::EMPTY,
+                    false => ready.and(plane.idle[window]),
+                };
                 plane.idle[window] = ready.without(cold);
                 for (start, end) in cold.runs() {
                     if plane.file.give_back(pages_of(window, (start, end))).is_ok() {

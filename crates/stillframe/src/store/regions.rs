@@ -3,12 +3,13 @@
 
 use crate::error::{Error, Result};
 use crate::place::arena::{Arena, Attached, Claimed, Found};
-use crate::place::directory::{self, Directory, Unopened, read_begin};
+use crate::place::directory::{self, Directory, Unopened};
 use crate::place::names;
 use crate::store::head::Head;
 use crate::store::lease::LeaseFile;
 use crate::store::ownership::{self, Obstacle};
 use std::path::Path;
+use stillframe_kernel::space::read_begin;
 use stillframe_protocol::Newest;
 use stillframe_segment::{head, lease};
 
@@ -195,7 +196,7 @@ impl Site {
     /// Whether a producer lives; what cannot be asked counts as living.
     pub(crate) fn is_alive(&self) -> bool {
         match self {
-            Site::Directory { directory, name } => match LeaseFile::open(directory, name) {
+            Site::Directory { directory, name } => match LeaseFile::open(&directory.clone().into(), name) {
                 Ok(leases) => leases.is_produced().unwrap_or(true),
                 Err(unopened) => !matches!(unopened, Unopened::Missing),
             },

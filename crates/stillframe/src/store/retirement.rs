@@ -3,7 +3,7 @@
 use crate::error::Result;
 use crate::mask::Mask;
 use crate::store::Store;
-use crate::store::version::Asking;
+use crate::store::version::{Asking, Version};
 use std::sync::Arc;
 use stillframe_kernel::points;
 use stillframe_protocol::{self as protocol, Leases, State};
@@ -66,7 +66,9 @@ impl Store {
             self.versions[index].asking.note_held();
             return Ok(false);
         }
-        let is_rolled_back = self.versions.windows(2).any(|pair| pair[0].number >= pair[1].number);
+        // Where the version that a run returned to is gone, numbers may ascend as if it had not; what follows is of another run.
+        let follows = |pair: &[Version]| pair[0].number < pair[1].number && pair[0].run == pair[1].run;
+        let is_rolled_back = !self.versions.windows(2).all(follows);
         let version = self.versions.remove(index);
         let neighbours = if is_rolled_back { 0..self.versions.len() } else { index.saturating_sub(1)..index + 1 };
         let others: Vec<_> = neighbours.filter_map(|other| self.versions.get(other)).map(|v| v.table.clone()).collect();

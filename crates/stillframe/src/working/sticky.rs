@@ -56,7 +56,7 @@ impl Sticky {
     /// Whether a window is to be armed with the collection that comes now.
     pub(crate) fn is_due(&self, window: usize) -> bool {
         let window = &self.windows[window];
-        window.age + 1 >= window.period
+        window.age >= window.period - 1
     }
 
     /// Whether every page in `all` is known to be unarmed, so that looking for more dirty ones is idle.
@@ -83,7 +83,8 @@ impl Sticky {
             }
         }
         window.last = dirty;
-        window.age += 1;
+        // What is never armed, as with trackers that arm nothing, gets older for as long as the program runs.
+        window.age = window.age.saturating_add(1);
         if armed {
             window.age = 0;
             window.fresh = true;
@@ -133,6 +134,15 @@ mod tests {
             }
         }
         mask
+    }
+
+    #[test]
+    fn a_window_that_is_never_armed_stays_due_for_ever() {
+        let mut sticky = Sticky::new(1).unwrap();
+        for _ in 0..2 * usize::from(u16::MAX) {
+            sticky.learn(0, Mask::FULL, false);
+            assert!(sticky.is_due(0));
+        }
     }
 
     #[test]

@@ -6,6 +6,7 @@
 //! which little is written is compared at each publish, and one of which much is written now and then, to see whether that
 //! is still so.
 
+use crate::choice;
 use crate::error::{Error, Result};
 use crate::list;
 use stillframe_kernel::Failure;
@@ -46,11 +47,7 @@ impl std::str::FromStr for CopyUnit {
     type Err = Error;
 
     fn from_str(text: &str) -> Result<Self> {
-        let found = COPY_UNITS.into_iter().find(|unit| unit.name() == text);
-        found.ok_or_else(|| {
-            let names = COPY_UNITS.map(CopyUnit::name).join(", ");
-            Error::BadOption { option: "copy_unit", why: format!("there is no '{text}'; there are {names}") }
-        })
+        choice::find("copy_unit", &COPY_UNITS, CopyUnit::name, text)
     }
 }
 
@@ -89,7 +86,7 @@ impl Units {
     pub(crate) fn is_compared(&self, window: usize, unit: CopyUnit) -> bool {
         let state = &self.windows[window];
         match unit {
-            CopyUnit::Learned => state.age + 1 >= state.period,
+            CopyUnit::Learned => state.age >= state.period - 1,
             CopyUnit::Small => true,
             CopyUnit::Large => false,
         }
@@ -101,7 +98,8 @@ impl Units {
             return;
         }
         let window = &mut self.windows[index];
-        window.age += 1;
+        // What is never compared gets older for as long as the program runs.
+        window.age = window.age.saturating_add(1);
         let Some(differing_pages) = differing_pages else { return };
         window.age = 0;
         if differing_pages * 100 < found_pages * WHOLE_PERCENT {
@@ -136,6 +134,15 @@ mod tests {
         assert!(play(&mut units, [3; 164].into_iter()) >= 100);
         assert_eq!(play(&mut units, [3; 100].into_iter()), 100);
         assert!(play(&mut units, [400; 640].into_iter()) <= 16);
+    }
+
+    #[test]
+    fn a_window_that_was_not_compared_for_long_is_compared_then() {
+        let mut units = Units::new(1).unwrap();
+        for _ in 0..2 * usize::from(u16::MAX) {
+            units.learn(0, 512, None);
+            assert!(units.is_compared(0, CopyUnit::Learned));
+        }
     }
 
     #[test]

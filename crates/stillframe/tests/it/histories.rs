@@ -15,7 +15,7 @@ use proptest::test_runner::{Config, RngAlgorithm, TestCaseError, TestError, Test
 use std::cell::Cell;
 use std::time::Duration;
 use stillframe::{
-    Array, Error, Loaned, Observer, Outcome, Region, RegionOptions, Rule, Snapshot, Tracked, TrackerKind,
+    Array, Error, Loaned, MemoryUnit, Observer, Outcome, Region, RegionOptions, Rule, Snapshot, Tracked, TrackerKind,
 };
 
 const MIB: usize = 1 << 20;
@@ -47,6 +47,7 @@ struct Setup {
     keep: usize,
     demote: bool,
     large_pages: bool,
+    memory_unit: MemoryUnit,
     /// Managed variables there are. One alone gets into more trouble in as many steps.
     variables: usize,
     /// Bytes that variables of this history have. Few, so that they often get back a size that they had.
@@ -137,15 +138,16 @@ fn setup() -> impl Strategy<Value = Setup> {
         2 => Just(None),
         5 => select(&[1u64, 2, 3, 4, 6, 9, 14][..]).prop_map(|mib| Some(mib << 20)),
     ];
-    let switches = (prop::bool::weighted(0.8), any::<bool>(), any::<bool>());
+    let switches = (prop::bool::weighted(0.8), any::<bool>(), any::<bool>(), any::<bool>());
     let variables = prop_oneof![2 => Just(1), 1 => Just(MANAGED)];
     (bound_bytes, 0..3u8, 1..4usize, variables, [size(), size(), size()], switches).prop_map(
-        |(bound_bytes, rule, keep, variables, sizes, (demote, large_pages, look))| Setup {
+        |(bound_bytes, rule, keep, variables, sizes, (demote, large_pages, large_units, look))| Setup {
             bound_bytes,
             rule,
             keep,
             demote,
             large_pages,
+            memory_unit: if large_units { MemoryUnit::Large } else { MemoryUnit::Small },
             variables,
             sizes,
             look,
@@ -258,14 +260,14 @@ impl Play {
     }
 
     fn options(&self) -> RegionOptions {
-        let Setup { bound_bytes, rule, keep, demote, large_pages, .. } = self.setup;
+        let Setup { bound_bytes, rule, keep, demote, large_pages, memory_unit, .. } = self.setup;
         let rule = match rule {
             0 => Rule::Skip,
             1 => Rule::Fail,
             _ => Rule::Wait { timeout: Some(Duration::from_millis(3)) },
         };
         let options = self.dir.options().tracker(self.tracker).keep(keep).rule(rule);
-        let options = options.demote(demote).large_pages(large_pages);
+        let options = options.demote(demote).large_pages(large_pages).memory_unit(memory_unit);
         match bound_bytes {
             Some(bytes) => options.bound_bytes(bytes),
             None => options,

@@ -13,6 +13,7 @@ mod child;
 mod common;
 mod compact;
 mod company;
+mod containers;
 mod cut;
 #[path = "common/damage.rs"]
 mod damage;
@@ -37,6 +38,7 @@ mod large_pages;
 mod light;
 mod limits;
 mod memory;
+mod memory_units;
 mod numbers;
 mod own;
 mod parts;
@@ -46,6 +48,7 @@ mod polite;
 mod refused;
 mod resize;
 mod restart;
+mod rollback;
 mod rules;
 #[path = "common/runs.rs"]
 mod runs;

@@ -4,6 +4,7 @@
 
 use crate::helper;
 
+use crate::common::refuse::refuse;
 use crate::common::{Dir, watchdog};
 use crate::helper::{Play, check_play, command, say, start, wait_for_word};
 use std::os::unix::process::CommandExt;
@@ -63,20 +64,7 @@ fn a_polite_process_is_of_the_idle_class_and_lets_its_own_session_count_least() 
 
 /// Has the kernel refuse to change a thread's class (seccomp(2)), as a container may, and looks twice.
 fn forbidden(arguments: &[String]) {
-    let filter = |code: u32, jt, jf, k| libc::sock_filter { code: code as u16, jt, jf, k };
-    let mut program = [
-        // The number of the call; EPERM if it is that one.
-        filter(libc::BPF_LD | libc::BPF_W | libc::BPF_ABS, 0, 0, 0),
-        filter(libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K, 0, 1, libc::SYS_sched_setscheduler as u32),
-        filter(libc::BPF_RET | libc::BPF_K, 0, 0, libc::SECCOMP_RET_ERRNO | libc::EPERM as u32),
-        filter(libc::BPF_RET | libc::BPF_K, 0, 0, libc::SECCOMP_RET_ALLOW),
-    ];
-    let program = libc::sock_fprog { len: program.len() as u16, filter: program.as_mut_ptr() };
-    // SAFETY: the program lives until the calls return, which restrict this process alone.
-    unsafe {
-        assert_eq!(libc::prctl(libc::PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0), 0);
-        assert_eq!(libc::prctl(libc::PR_SET_SECCOMP, libc::SECCOMP_MODE_FILTER, &raw const program), 0);
-    }
+    assert!(refuse(libc::SYS_sched_setscheduler, None, libc::EPERM));
     for _ in 0..2 {
         let observer = observe(&arguments[0], Polite::new()).unwrap();
         check_play(&observer.newest_after(None, None).unwrap());

@@ -487,6 +487,7 @@ fn misuse_is_told_clearly_and_changes_nothing() {
         assert!(matches!(error, Error::NotIncreasing { newest: 5, .. }), "{error}");
         misuse(error, &["5", "higher"]);
     }
+    misuse(region.publish(u64::MAX).commit().unwrap_err(), &["18446744073709551615", "greatest"]);
     misuse(region.publish(6).tracked(&t, &content, &[30, 2]).commit().unwrap_err(), &["'t'", "480", "240"]);
     misuse(region.publish(6).tracked(&t, &content, &[usize::MAX, 3]).commit().unwrap_err(), &["'t'", "too many"]);
     misuse(region.publish(6).tracked(&t, &content, &[30; 9]).commit().unwrap_err(), &["9 dimensions"]);
@@ -581,4 +582,52 @@ fn snapshots_of_two_runs_with_one_name_are_not_taken_for_versions_of_one() {
     region.publish(100).commit().unwrap();
     let third = again.newest().unwrap();
     assert_eq!((third.sequence(), third.changed(&second, "u").unwrap()), (2, vec![]));
+}
+
+#[test]
+fn a_bound_that_is_raised_is_room_for_the_next_publish() {
+    let mut tight = Tight::new(Rule::Fail, 1);
+    tight.publish(1).unwrap();
+    check_bound(&tight.publish(2).unwrap_err(), 0);
+    tight.region.set_bound_bytes(Some(2 * BYTES));
+    assert_eq!(stillframe::inspect::region(tight.dir.path(), "r").unwrap().bound_bytes, Some(2 * BYTES));
+    tight.publish(2).unwrap();
+    let held = tight.hold();
+    tight.publish(3).unwrap();
+    check_bound(&tight.publish(4).unwrap_err(), 1);
+    tight.region.set_bound_bytes(None);
+    tight.publish(4).unwrap();
+    // A lower one takes nothing away.
+    tight.region.set_bound_bytes(Some(BYTES));
+    assert!(is_all(&held, 2) && is_all(&tight.hold(), 4));
+}
+
+#[test]
+fn a_version_that_is_held_can_be_handed_on_after_it_was_retired() {
+    let _watchdog = watchdog(300);
+    let mut tight = Tight::new(Rule::Fail, 8);
+    tight.publish(1).unwrap();
+    let observer = tight.dir.observe("r");
+    let held = observer.newest().unwrap();
+    tight.publish(2).unwrap();
+    tight.publish(3).unwrap();
+    assert!(matches!(observer.version(1), Err(Error::VersionGone { .. })));
+    let handed = tight.dir.observe("r").version_held(1, || true).unwrap();
+    drop(held);
+    for version in 4..10 {
+        tight.publish(version).unwrap();
+        assert!(is_all(&handed, 1));
+    }
+    // Who has let go by then hands nothing on, nor is what is no more there.
+    assert!(matches!(observer.version_held(1, || false), Err(Error::VersionGone { version: 1, .. })));
+    assert!(matches!(observer.version_held(2, || true), Err(Error::VersionGone { version: 2, .. })));
+    assert!(is_all(&observer.version_held(9, || true).unwrap(), 9));
+    drop(handed);
+    // What was held for long is asked about now and then.
+    let mut version = 10;
+    while !matches!(observer.version_held(1, || true), Err(Error::VersionGone { .. })) {
+        tight.publish(version).unwrap();
+        std::thread::sleep(Duration::from_millis(1));
+        version += 1;
+    }
 }

@@ -17,16 +17,27 @@
 
 mod world;
 
-use crate::common::watchdog;
+use crate::common::{Dir, Numbers, watchdog};
 use crate::runs::Runs;
-use world::{Totals, World};
+use stillframe::Arena;
+use world::{Place, Totals, World};
+
+/// Of one machine: in files or in an arena.
+fn place(numbers: &mut Numbers) -> Place {
+    let kept = Dir::plain("simulator");
+    if numbers.below(2) == 0 {
+        let own = kept.path().file_name().unwrap().to_str().unwrap();
+        Arena::options().dir("/dev/shm").bytes(256 << 20).regions(8).create(own).unwrap();
+    }
+    Place { dir: kept.path().to_path_buf(), elsewhere: None, kept }
+}
 
 #[test]
 fn whoever_dies_and_whatever_fails_no_version_is_lost_or_mixed() {
     let runs = Runs::asked();
     let _watchdog = watchdog(1200 + runs.count + 2 * runs.seconds.unwrap_or(0));
     // Each thread has fates of its own.
-    let player = || |seed, tells, totals: &mut Totals| World::play(seed, tells, totals);
+    let player = || |seed, tells, totals: &mut Totals| World::play(seed, tells, totals, place);
     let Some(totals) = runs.play(player, Totals::plus) else { return };
     let count = runs.count;
     if count >= 200 {

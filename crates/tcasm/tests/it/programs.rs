@@ -232,6 +232,26 @@ fn a_file_that_is_removed_takes_its_region_along() {
 }
 
 #[test]
+fn nothing_is_kept_of_files_that_are_mapped_no_more() {
+    play("files_that_come_and_go");
+}
+
+#[test]
+fn of_regions_that_were_looked_at_the_last_ones_stay_open() {
+    play("many_published_files");
+}
+
+#[test]
+fn a_file_that_gets_a_name_after_it_was_mapped_can_be_published() {
+    play("a_name_for_a_mapped_file");
+}
+
+#[test]
+fn children_that_are_forked_while_files_come_and_go_use_the_library() {
+    play("forked_beside_new_files");
+}
+
+#[test]
 fn what_cannot_be_published_is_an_error_and_ends_nothing() {
     play("errors");
 }
@@ -411,6 +431,14 @@ fn a_publish_without_room_changes_nothing_of_what_the_next_one_shows() {
 #[test]
 fn a_sparse_file_in_a_full_shared_memory_is_an_error_and_no_signal() {
     play_mounted(&Place::new("full"), "/dev/shm", 16, "a_full_shared_memory");
+}
+
+#[test]
+fn device_and_inode_of_a_file_may_be_used_again() {
+    let mut place = Place::new("again");
+    // The regions stay when the file system at /dev/shm is another one.
+    place.dir = std::env::temp_dir().join(format!("stillframe-tcasm-{}-again", std::process::id()));
+    play_mounted(&place, "/dev/shm", 16, "numbers_used_again");
 }
 
 #[test]

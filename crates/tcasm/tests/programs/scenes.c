@@ -5,6 +5,7 @@
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <malloc.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdint.h>
@@ -12,6 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/mount.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
@@ -527,8 +529,20 @@ static void the_next_producer(void) {
     }
 }
 
+/* Makes a mapping of a page of a file a producer's, looks at the file, and unmaps both. */
+static void use(int file, int is_published, int value) {
+    unsigned char *data = work_on(file, PAGE);
+    memset(data, value, PAGE);
+    if (is_published)
+        CHECK(msync(data, PAGE, PUBLISH) == 0);
+    CHECK(shows(file, PAGE, is_published ? value : 0));
+    let_go(data, PAGE);
+}
+
 static void removed_files(void) {
     size_t bytes = 10 * PAGE;
+    char path[512];
+    snprintf(path, sizeof path, "/dev/shm%s", name);
     for (int way = 0; way < 4; way++) {
         int file = file_of(name, bytes);
         CHECK(shows(file, bytes, 0));
@@ -536,8 +550,6 @@ static void removed_files(void) {
         memset(data, way + 1, bytes);
         CHECK(msync(data, bytes, PUBLISH) == 0);
         const unsigned char *view = look(file, bytes);
-        char path[512];
-        snprintf(path, sizeof path, "/dev/shm%s", name);
         switch (way) {
         case 0: CHECK(shm_unlink(name) == 0); break;
         case 1: CHECK(unlink(path) == 0); break;
@@ -550,10 +562,14 @@ static void removed_files(void) {
         let_go(data, bytes);
         let_go(view, bytes);
         close(file);
-        /* What was removed unseen is let go when the next file comes. */
-        CHECK(holds() == (way == 3));
+        CHECK(holds() == 0);
     }
+    /* What is removed unseen when it is mapped no more is let go when the next file comes. */
     int file = file_of(name, bytes);
+    use(file, 1, 1);
+    CHECK(syscall(SYS_unlinkat, AT_FDCWD, path, 0) == 0);
+    CHECK(holds() == 1 && close(file) == 0);
+    file = file_of(name, bytes);
     CHECK(shows(file, bytes, 0));
     CHECK(holds() <= 1);
     unsigned char *data = work_on(file, bytes);
@@ -590,6 +606,143 @@ static void renamed_files(void) {
     CHECK(is(view, 0, bytes, 1));
     CHECK(rename(first, second) == 0);
     CHECK(unlink(second) == 0);
+}
+
+/* Uses a file that nobody used before, in one of the ways there are. */
+static void use_another_file(int number) {
+    char path[256];
+    snprintf(path, sizeof path, "%s.%d", name, number);
+    int file = file_of(path, PAGE);
+    switch (number % 4) {
+    case 0: use(file, 1, number % 250 + 1); break;
+    case 1: use(file, 0, 1); break;
+    case 2: CHECK(shows(file, PAGE, 0)); break;
+    case 3: break;
+    }
+    CHECK(shm_unlink(path) == 0);
+    /* What has no name is none of the library's concern. */
+    CHECK(shows(file, PAGE, 0));
+    CHECK(close(file) == 0);
+}
+
+/* Bytes that this process has from its allocator. */
+static size_t allocated(void) {
+    struct mallinfo2 all = mallinfo2();
+    return all.uordblks + all.hblkhd;
+}
+
+/* Nothing is kept of files that are mapped no more, so that a fork has nothing of them to wait for. */
+static void files_that_come_and_go(void) {
+    enum { FIRST = 400, ALL = 8400, LEAST_OF_A_FILE = 100 };
+    int number = 0;
+    while (number < FIRST)
+        use_another_file(number++);
+    size_t before = allocated();
+    while (number < ALL)
+        use_another_file(number++);
+    size_t after = allocated();
+    if (after >= before + (ALL - FIRST) * LEAST_OF_A_FILE)
+        printf("%zu bytes became %zu\n", before, after);
+    CHECK(after < before + (ALL - FIRST) * LEAST_OF_A_FILE);
+    IN_A_CHILD(use_another_file(number));
+}
+
+/* Of all regions that were looked at only those of the last ones stay open. */
+static void many_published_files(void) {
+    enum { FILES = 150 };
+    char path[256];
+    IN_A_CHILD(for (int i = 0; i < FILES; i++) {
+        snprintf(path, sizeof path, "%s.%d", name, i);
+        use(file_of(path, PAGE), 1, i + 1);
+    });
+    for (int i = 0; i < FILES; i++) {
+        snprintf(path, sizeof path, "%s.%d", name, i);
+        int file = file_of(path, PAGE);
+        CHECK(shows(file, PAGE, i + 1));
+        CHECK(close(file) == 0);
+        CHECK(holds() >= 1 && holds() <= 64);
+    }
+    IN_A_CHILD({
+        CHECK(shows(file_of(path, PAGE), PAGE, FILES));
+        use(file_of(path, PAGE), 1, 1);
+    });
+    CHECK(shows(file_of(path, PAGE), PAGE, 1));
+}
+
+/* A file without a name is none of the library's concern, until it gets one. */
+static void a_name_for_a_mapped_file(void) {
+    char link[64], path[512];
+    int file = open("/dev/shm", O_TMPFILE | O_RDWR, 0600);
+    CHECK(file >= 0 && ftruncate(file, PAGE) == 0);
+    CHECK(shows(file, PAGE, 0));
+    snprintf(link, sizeof link, "/proc/self/fd/%d", file);
+    snprintf(path, sizeof path, "/dev/shm%s", name);
+    CHECK(linkat(AT_FDCWD, link, AT_FDCWD, path, AT_SYMLINK_FOLLOW) == 0);
+    use(file_of(name, PAGE), 1, 1);
+}
+
+/* The first file of a new file system at /dev/shm. */
+static int first_file_of_another(const char *path, struct stat *stat) {
+    CHECK(umount("/dev/shm") == 0 && mount("none", "/dev/shm", "tmpfs", 0, "size=16m") == 0);
+    int file = file_of(path, PAGE);
+    CHECK(fstat(file, stat) == 0);
+    return file;
+}
+
+/* A file that has device and inode of an earlier one is a file of its own. */
+static void numbers_used_again(void) {
+    for (int is_named = 0; is_named < 2; is_named++) {
+        struct stat old, new;
+        int file = first_file_of_another(name, &old);
+        if (is_named)
+            use(file, 1, 1);
+        else
+            CHECK(shm_unlink(name) == 0 && shows(file, PAGE, 0));
+        char path[256];
+        snprintf(path, sizeof path, "%s.%d", name, is_named);
+        /* Others mount file systems as well, so the number of the device may be another one. */
+        int attempts = 0;
+        do {
+            CHECK(close(file) == 0 && attempts++ < 100);
+            file = first_file_of_another(path, &new);
+        } while (new.st_dev != old.st_dev);
+        CHECK(new.st_ino == old.st_ino);
+        CHECK(shows(file, PAGE, 0));
+        use(file, 1, 2);
+        CHECK(close(file) == 0);
+    }
+}
+
+static volatile int is_enough;
+
+static void *use_other_files(void *first) {
+    for (int number = *(int *)first; !is_enough; number++)
+        use_another_file(number);
+    return NULL;
+}
+
+/* Children that use the library, forked while other threads map and unmap what was never mapped before. */
+static void forked_beside_new_files(void) {
+    int firsts[] = {0, 1 << 20};
+    pthread_t threads[2];
+    for (int i = 0; i < 2; i++)
+        CHECK(pthread_create(&threads[i], NULL, use_other_files, &firsts[i]) == 0);
+    int file = file_of(name, PAGE);
+    unsigned char *data = work_on(file, PAGE);
+    for (int round = 0; round < 200; round++) {
+        memset(data, round + 1, PAGE);
+        CHECK(msync(data, PAGE, PUBLISH) == 0);
+        IN_A_CHILD({
+            alarm(60);
+            CHECK(shows(file, PAGE, round + 1));
+            for (int i = 0; i < 4; i++)
+                use_another_file((2 << 20) + i);
+            let_go(data, PAGE);
+        });
+    }
+    is_enough = 1;
+    for (int i = 0; i < 2; i++)
+        CHECK(pthread_join(threads[i], NULL) == 0);
 }
 
 static void errors(void) {
@@ -1246,6 +1399,11 @@ int main(int argc, char **argv) {
         {"the_next_producer", the_next_producer},
         {"removed_files", removed_files},
         {"renamed_files", renamed_files},
+        {"files_that_come_and_go", files_that_come_and_go},
+        {"many_published_files", many_published_files},
+        {"a_name_for_a_mapped_file", a_name_for_a_mapped_file},
+        {"numbers_used_again", numbers_used_again},
+        {"forked_beside_new_files", forked_beside_new_files},
         {"errors", errors},
         {"plain", plain},
         {"without_room", without_room},

@@ -7,9 +7,9 @@
 
 use std::ops::Range;
 
-use super::{for_each, kernels, run_single};
+use super::{for_each, kernels, numbers, run_single};
 use crate::clip::clip;
-use crate::transfer::{LINE_BYTES, Move, Side, Transfer, span};
+use crate::transfer::{Axis, LINE_BYTES, Side, Transfer, span};
 
 impl Transfer {
     /// Moves the bytes that end in `window` of the destination to memory that is just this window. For who needs small
@@ -41,13 +41,26 @@ impl Transfer {
                 unsafe { run_single(&part, source, to, false) };
             });
         }
+        for each in self.conversions() {
+            clip(each, Side::Destination, window.clone(), &mut |part| {
+                // SAFETY: as above.
+                unsafe { numbers::convert(&part, source, to) };
+            });
+        }
     }
 
     /// Asks the memory for what [`run_window`](Transfer::run_window) will read, and does not wait: while one window is moved,
     /// the next one comes. Nothing is read, so that the address may be any.
     pub fn fetch_window(&self, source: *const u8, window: Range<u64>) {
         for each in self.moves() {
-            clip(each, Side::Destination, window.clone(), &mut |part| fetch(&part, source));
+            clip(each, Side::Destination, window.clone(), &mut |part| {
+                fetch(part.from, part.run_bytes, &part.axes, source);
+            });
+        }
+        for each in self.conversions() {
+            clip(each, Side::Destination, window.clone(), &mut |part| {
+                fetch(part.from, part.source.float.size_bytes(), &part.axes, source);
+            });
         }
     }
 
@@ -62,9 +75,9 @@ impl Transfer {
     }
 
     /// Where in the source the byte lies that ends at `at` of the destination, and how many there are from it on that lie
-    /// together in both. `None` where nothing ends, and for a transfer of several moves.
+    /// together in both. `None` where nothing ends, and for a transfer of several moves or of numbers that are converted.
     pub fn run_at(&self, at: u64) -> Option<(u64, u64)> {
-        let [each] = self.moves() else { return None };
+        let ([each], []) = (self.moves(), self.conversions()) else { return None };
         let (mut from, mut at) = (each.from as i64, at.checked_sub(each.to)?);
         for axis in &each.axes {
             let index = (at / axis.to_bytes as u64).min(axis.count - 1);
@@ -76,15 +89,15 @@ impl Transfer {
     }
 }
 
-fn fetch(part: &Move, source: *const u8) {
+fn fetch(from: u64, block_bytes: u64, axes: &[Axis], source: *const u8) {
     // Along the last axes there is something in every line, or nearly.
-    let is_far = |axis: &crate::transfer::Axis| axis.from_bytes.unsigned_abs() > LINE_BYTES;
-    let outer = part.axes.iter().rposition(is_far).map_or(0, |last| last + 1);
-    let (outer, inner) = part.axes.split_at(outer);
+    let is_far = |axis: &Axis| axis.from_bytes.unsigned_abs() > LINE_BYTES;
+    let outer = axes.iter().rposition(is_far).map_or(0, |last| last + 1);
+    let (outer, inner) = axes.split_at(outer);
     let (below, above) = span(inner, Side::Source);
     for_each(outer, |from_at, _| {
-        let first = part.from as i64 + from_at;
-        for at in (first + below..first + above + part.run_bytes as i64).step_by(LINE_BYTES as usize) {
+        let first = from as i64 + from_at;
+        for at in (first + below..first + above + block_bytes as i64).step_by(LINE_BYTES as usize) {
             kernels::fetch(source.wrapping_offset(at as isize));
         }
     });

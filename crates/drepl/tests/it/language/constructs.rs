@@ -1,9 +1,13 @@
 //! Each construct of the language, and what it means.
 
+use std::sync::Arc;
+
 use drepl::{
     Bindings, Program, Schema,
-    fragment::Fragment,
-    types::{AxisOrder, ByteOrder, Packing, Primitive, Type},
+    dataset::Dataset,
+    fill::Fill,
+    fragment::{Fragment, Variable},
+    types::{AxisOrder, ByteOrder, Layout, Packing, Primitive, Type},
 };
 
 fn bind(text: &str) -> Schema {
@@ -64,6 +68,21 @@ fn constants_are_integers_with_the_precedence_of_c() {
     let schema = bind_with(text, &Bindings::from([("x", 24)]));
     let values = ["A", "B", "C", "D", "E", "F", "G"].map(|name| schema.constant(name).unwrap());
     assert_eq!(values, [13, 2, 4, 6, 16384, 12, 1024]);
+}
+
+#[test]
+fn the_least_number_is_a_number_and_its_opposite_is_none() {
+    let schema =
+        bind("const A = -9223372036854775808 const B = -0x8000_0000_0000_0000 + 1 const C = -9223372036854775808 / 2");
+    assert_eq!(schema.constant("A"), Some(i64::MIN));
+    assert_eq!(schema.constant("B"), Some(-i64::MAX));
+    assert_eq!(schema.constant("C"), Some(i64::MIN / 2));
+    for text in
+        ["const A = 9223372036854775808", "const A = -(9223372036854775808)", "const A = - -9223372036854775808"]
+    {
+        let mistakes = Program::parse(text).and_then(|program| program.bind(&Bindings::new())).unwrap_err().to_string();
+        assert!(mistakes.contains("does not fit a 64-bit integer"), "{mistakes}");
+    }
 }
 
 #[test]
@@ -297,6 +316,283 @@ fn indices_are_shifted_strided_and_turned_round() {
 }
 
 #[test]
+fn an_index_wraps_around() {
+    let line = |left: &str, right: &str| {
+        let schema = bind(&format!("{MESH} view v readonly {{ var a [{left}] = {right} }}"));
+        parts(&schema.view("v").unwrap().fragment)
+    };
+    let ghosts = ["line[999+1*1] @0 [0]", "line[0+1*1000] @8 [8]", "line[0+1*1] @8008 [0]"];
+    assert_eq!(line("i:1002", "line[(i - 1) % N]"), ghosts);
+    assert_eq!(line("i:4", "line[(1 - i) % 1000]"), ["line[998+1*2] @24 [-8]", "line[0+1*2] @8 [-8]"]);
+    assert_eq!(line("i:4", "line[i % 2]"), ["line[0+1*2] @0 [8]", "line[0+1*2] @16 [8]"]);
+    // Each element stands once where the variable goes round once.
+    let schema = bind(&format!("{MESH} view v {{ var a [i:N,j:N] = mesh[(i + 7) % N,(j - 300) % N].id }}"));
+    assert_eq!(schema.view("v").unwrap().fragment.parts().len(), 4);
+}
+
+#[test]
+fn a_variable_in_several_indices_takes_a_diagonal() {
+    let square = |text: &str| part(&format!("var m [3,4]int32 view v {{ {text} }}"), "v");
+    let all = |text: &str| parts(&bind(&format!("var m [3,4]int32 view v {{ {text} }}")).view("v").unwrap().fragment);
+    assert_eq!(
+        all("var d [i] = m[i,i]"),
+        ["m[0+1*1,0+1*1] @0 [0,0]", "m[1+1*1,1+1*1] @4 [0,0]", "m[2+1*1,2+1*1] @8 [0,0]"]
+    );
+    assert_eq!(
+        all("var d [2*i+1] = m[i,3-i]"),
+        ["m[0+1*1,3+1*1] @4 [0,0]", "m[1+1*1,2+1*1] @12 [0,0]", "m[2+1*1,1+1*1] @20 [0,0]"]
+    );
+    assert_eq!(square("var d [i:1] = m[i/2,i]"), "m[0+1*1,0+1*1] @0 [0,0]");
+    // Only what has a place or an element counts, however far the variable runs.
+    let wide = bind(
+        "var l [100000,100000]int8 view v readonly { var p [i/1000] = l[i,i]; var q [i:300000] = l[i/3000,i/3000] }",
+    );
+    let fragment = &wide.view("v").unwrap().fragment;
+    assert_eq!((fragment.size_bytes(), fragment.parts().len()), (100 + 300_000, 100 + 100));
+    assert_eq!(parts(fragment)[99], "l[99000+1*1,99000+1*1] @99 [0,0]");
+    assert_eq!(parts(fragment)[101], "l[1+1*1,1+1*1] @3100 [0,0]");
+    // Another axis goes on along each of its elements.
+    let cube = bind("var c [2,5,2]int32 view v { var d [j,i] = c[i,j,i] }");
+    let fragment = &cube.view("v").unwrap().fragment;
+    assert_eq!(variables(fragment), ["d @0 [5,2]int32"]);
+    assert_eq!(parts(fragment), ["c[0+1*1,0+1*5,0+1*1] @0 [0,8,0]", "c[1+1*1,0+1*5,1+1*1] @4 [0,8,0]"]);
+    let holes = bind("var m [3,4]int32 view v clipped { var d [i:6] = m[i-1,i] }");
+    let fragment = &holes.view("v").unwrap().fragment;
+    assert_eq!(fragment.size_bytes(), 24);
+    let there = ["m[0+1*1,1+1*1] @4 [0,0]", "m[1+1*1,2+1*1] @8 [0,0]", "m[2+1*1,3+1*1] @12 [0,0]"];
+    assert_eq!(parts(fragment), there);
+    let turned = bind("var m [3,4]int32 view v readonly { var d [i:4] = m[i%3,i] }");
+    assert_eq!(parts(&turned.view("v").unwrap().fragment)[3], "m[0+1*1,3+1*1] @12 [0,0]");
+}
+
+#[test]
+fn a_record_of_a_view_leaves_bytes_out() {
+    let schema = bind(
+        "type Cell struct { rho float64; skip int8; id int32; flux [3]float32 }
+         const N = 2 var m [5]Cell
+         view v { var a [i]{skip 2; id; skip 3; skip (2*N); rho; skip 1} = m[i] }
+         view w aligned { var a [i]{id; skip 1; rho; skip 1} = m[i] }
+         view f { var a [i]{skip; id} = m[i] }
+         view inner { var a {rho [i]; skip 8; id [i]} = m[i] }
+         view whole { var a [i]{rho; skip 4; flux} = m[i]{rho; flux} }",
+    );
+    let view = |name: &str| &*schema.view(name).unwrap().fragment;
+    assert_eq!(variables(view("v")), ["a @0 [5]struct { skip 2; id int32; skip 7; rho float64; skip 1 }"]);
+    assert_eq!(parts(view("v")), ["m.rho[0+1*5] @13 [22]", "m.id[0+1*5] @2 [22]"]);
+    assert_eq!(parts(view("w")), ["m.rho[0+1*5] @8 [24]", "m.id[0+1*5] @0 [24]"]);
+    assert_eq!(variables(view("f")), ["a @0 [5]struct { skip int8; id int32 }"]);
+    assert_eq!(parts(view("inner")), ["m.rho[0+1*5] @0 [8]", "m.id[0+1*5] @48 [4]"]);
+    assert_eq!(view("whole").size_bytes(), 5 * (8 + 4 + 12));
+    // What has gaps is no `Small`, though the braces have its fields.
+    let text = "type Small struct { rho float64; id int32 } var m [5]Small
+         view g { var a [i]{rho; skip 4; id}Small = m[i] } view n { var a [i]{rho; skip 0; id}Small = m[i] }";
+    let small = bind(text);
+    let of = |name: &str| variables(&small.view(name).unwrap().fragment).concat();
+    assert_eq!(of("g"), "a @0 [5]struct { rho float64; skip 4; id int32 }");
+    assert_eq!(of("n"), "a @0 [5]Small");
+    // A name alone is a number unless it is a type; the next line is the next field.
+    let text = "type Cell struct { rho float64; skip int8; id int32 } type T int8
+         const N = 2 const T = 3 const at = [5, 6] var m [5]Cell
+         view n { var a [i]{id; skip N; skip N*2 + G; skip at[1]; skip G} = m[i] }
+         view t { var a [i]{skip T; id} = m[i] } view u { var a [i]{skip int8; id} = m[i] }
+         view p { var a [i]{id; skip (T)} = m[i] } view l { var a [i]{skip
+         id} = m[i] }";
+    let named = bind_with(text, &Bindings::from([("G", 7)]));
+    let of = |name: &str| variables(&named.view(name).unwrap().fragment).concat();
+    assert_eq!(of("n"), "a @0 [5]struct { id int32; skip 26 }");
+    assert_eq!([of("t"), of("u"), of("l")], [(); 3].map(|()| "a @0 [5]struct { skip int8; id int32 }"));
+    assert_eq!(of("p"), "a @0 [5]struct { id int32; skip 3 }");
+    let sent = Fragment::decode(&view("v").encode()).unwrap();
+    assert_eq!((&*sent, variables(&sent)), (view("v"), variables(view("v"))));
+}
+
+#[test]
+fn holes_have_the_value_that_a_view_says() {
+    let schema = bind(
+        "type Cell struct { a float64; b int16; c complex64; d float16; e bfloat16; f bool }
+         var line [4]float64 var m [3]Cell var n [2]int32 var g [3,4]int16
+         view v clipped fill nan { var l [i:6] = line[i-1] }
+         view big clipped bigendian fill -2 { var l [i:6] = line[i-1]; var n [2*i] = n[i] }
+         view all clipped aligned fill 1 { var m [i:4]{a; b; skip 3; c; d; e; f} = m[i] }
+         view turned columnmajor clipped fill 3 { var l [i:5] = line[3-i]; var g [j:2,i:4] = g[i,j] }
+         view full fill 7 { var l = line }",
+    );
+    let cleared = |name: &str| {
+        let fragment = &schema.view(name).unwrap().fragment;
+        let mut buffer = vec![9; fragment.size_bytes() as usize + 1];
+        fragment.clear(&mut buffer);
+        assert_eq!(buffer.pop(), Some(9));
+        for bytes in 1..buffer.len() {
+            let mut pieces = vec![9; buffer.len()];
+            for (number, piece) in pieces.chunks_mut(bytes).enumerate() {
+                fragment.clear_from((number * bytes) as u64, piece);
+            }
+            assert_eq!(pieces, buffer, "{name} in pieces of {bytes} bytes");
+        }
+        assert_eq!(Fragment::decode(&fragment.encode()).unwrap(), *fragment);
+        (fragment.fills(), buffer)
+    };
+    let (fills, bytes) = cleared("v");
+    let numbers =
+        |bytes: &[u8]| bytes.chunks(8).map(|one| f64::from_ne_bytes(one.try_into().unwrap())).collect::<Vec<_>>();
+    let numbers = numbers(&bytes);
+    assert!(fills && numbers[0].is_nan() && numbers[5].is_nan(), "{numbers:?}");
+    assert_eq!(numbers[1..5], [0.0; 4], "elements are zero, whatever holes have");
+    let (_, bytes) = cleared("big");
+    let (hole, element) = ((-2_f64).to_be_bytes(), [0; 8]);
+    assert_eq!(bytes[..48], [hole, element, element, element, element, hole].concat());
+    assert_eq!(bytes[48..], [[0; 4], (-2_i32).to_be_bytes(), [0; 4]].concat());
+    let (_, bytes) = cleared("all");
+    assert_eq!(bytes.len(), 4 * 32);
+    assert_eq!(bytes[..3 * 32], [0; 3 * 32]);
+    for cell in bytes[3 * 32..].chunks(32) {
+        assert_eq!(cell[..8], 1_f64.to_ne_bytes());
+        assert_eq!(cell[8..10], 1_i16.to_ne_bytes());
+        assert_eq!((&cell[16..20], &cell[20..24]), (&1_f32.to_ne_bytes()[..], &[0; 4][..]));
+        assert_eq!((&cell[24..26], &cell[26..28]), (&0x3c00_u16.to_ne_bytes()[..], &0x3f80_u16.to_ne_bytes()[..]));
+        assert_eq!((cell[28], &cell[10..16], &cell[29..]), (1, &[0; 6][..], &[0; 3][..]));
+    }
+    let (_, bytes) = cleared("turned");
+    assert_eq!(bytes[..40], [[0; 8], [0; 8], [0; 8], [0; 8], 3_f64.to_ne_bytes()].concat());
+    assert_eq!(bytes[40..], [&[0; 12][..], &3_i16.to_ne_bytes(), &3_i16.to_ne_bytes()].concat());
+    assert_eq!(cleared("full"), (false, vec![0; 32]), "a view without holes");
+    let long = bind("var s string4000000000 view v clipped fill 0 { var s = s }");
+    assert!(!long.view("v").unwrap().fragment.fills());
+}
+
+#[test]
+fn holes_of_a_replica_have_the_value_of_its_views() {
+    let text = |replicas: &str| {
+        format!(
+            "var l [4]float64 var n [2]int32 view v clipped fill nan {{ var l [i:6] = l[i-1] }}
+             view n clipped fill nan {{ var l [i:2] = l[i+3] }} view o clipped fill 3 {{ var n [i:3] = n[i] }} {replicas}"
+        )
+    };
+    let schema = bind(&text("replica complete r { view v; skip 8; view n }"));
+    let fragment = &schema.replica("r").unwrap().fragment;
+    let mut buffer = vec![9; fragment.size_bytes() as usize];
+    fragment.clear(&mut buffer);
+    let is_nan = |at: usize| f64::from_ne_bytes(buffer[8 * at..][..8].try_into().unwrap()).is_nan();
+    // Of `l` six places, eight bytes that are left out, two places, and of `n` the rest.
+    let nans: Vec<usize> = (0..9).filter(|at| is_nan(*at)).collect();
+    assert_eq!((nans, buffer.len()), (vec![0, 5, 8], 9 * 8 + 8));
+    assert!(buffer[72..].iter().all(|byte| *byte == 0));
+    assert_eq!(Fragment::decode(&fragment.encode()).unwrap(), *fragment);
+    let program = drepl::Program::parse(&text("replica r { view v; view o }")).unwrap();
+    let error = program.bind(&Bindings::new()).unwrap_err().to_string();
+    assert!(error.contains("another value"), "{error}");
+}
+
+/// As bytes from elsewhere may describe one.
+#[test]
+fn a_fragment_may_have_more_places_than_can_be_counted() {
+    let empty = || Type::array(vec![1 << 63, 1 << 63, 1 << 63], Type::Primitive(Primitive::Text(0)));
+    let kind = Type::record([("a", empty()), ("b", empty())]);
+    let variable =
+        |name: &str| Variable { name: name.into(), offset_bytes: 0, kind: kind.clone(), layout: Layout::default() };
+    let variables = vec![variable("v"), variable("w")];
+    let fragment = Fragment::new(Arc::new(Dataset::default()), variables, Vec::new(), 8).unwrap();
+    let fragment = fragment.with_fill(Some(Fill::Number(0)));
+    let mut buffer = [9; 8];
+    fragment.clear(&mut buffer);
+    assert!(fragment.fills() && buffer == [0; 8]);
+}
+
+#[test]
+fn lists_choose_elements() {
+    let line = |list: &str, right: &str| {
+        let text = format!("var line [100]float64 const at = [{list}] view v readonly {{ var a [i] = {right} }}");
+        parts(&bind(&text).view("v").unwrap().fragment)
+    };
+    // Those at equal distances are one part, if there are eight of them, or if they are next to each other.
+    let eight = "3, 7, 11, 15, 19, 23, 27, 31, 99";
+    assert_eq!(line(eight, "line[at[i]]"), ["line[3+4*8] @0 [8]", "line[99+1*1] @64 [0]"]);
+    assert_eq!(line("3, 7", "line[at[i]]"), ["line[3+4*2] @0 [8]"]);
+    let alone = ["line[3+1*1] @0 [0]", "line[7+1*1] @8 [0]", "line[19+1*1] @16 [0]"];
+    assert_eq!(line("3, 7, 19", "line[at[i]]"), alone);
+    assert_eq!(line("3, 4, 5, 6, 90", "line[at[i]]"), ["line[3+1*4] @0 [8]", "line[90+1*1] @32 [0]"]);
+    assert_eq!(line("9, 7, 5", "line[at[i]]"), ["line[5+2*3] @16 [-8]"]);
+    assert_eq!(line("4, 4, 4", "line[at[i]]").len(), 3);
+    assert_eq!(line("1, 2, 3", "line[at[i] - 1]"), ["line[0+1*3] @0 [8]"]);
+    assert_eq!(line("1, 2, 3", "line[99 - 2*at[i]]"), ["line[93+2*3] @16 [-8]"]);
+    assert_eq!(line("8, 1, 7, 2", "line[at[2*i+1]]"), ["line[1+1*2] @0 [8]"]);
+    assert_eq!(line("8, 6, 5", "line[at[i] / 2]"), ["line[3+1*2] @8 [-8]"], "an odd number has no half");
+    let schema = bind(
+        "const N = 5 const rows = [0, N-1, 2] const columns = [1, 1, 3] var m [N,4]int32
+         view v { var p [i] = m[rows[i],columns[i]] } view w { var p [i,j] = m[rows[i],columns[2] - j] }
+         view one { var p [j] = m[rows[1],j] } replica all { skip rows[1]; view v }",
+    );
+    let of = |name: &str| parts(&schema.view(name).unwrap().fragment);
+    assert_eq!(of("v"), ["m[0+1*1,1+1*1] @0 [0,0]", "m[4+1*1,1+1*1] @4 [0,0]", "m[2+1*1,3+1*1] @8 [0,0]"]);
+    let planes = ["m[0+1*1,0+1*4] @12 [0,-4]", "m[4+1*1,0+1*4] @28 [0,-4]", "m[2+1*1,0+1*4] @44 [0,-4]"];
+    assert_eq!(of("w"), planes);
+    assert_eq!(of("one"), ["m[4+1*1,0+1*4] @0 [0,4]"]);
+    assert_eq!(schema.replica("all").unwrap().fragment.size_bytes(), 16);
+    // A text that comes later, and bytes that were sent, know the list.
+    let sent = drepl::schema::Schema::decode(&schema.encode()).unwrap();
+    assert_eq!(sent.list("rows"), Some(&[0, 4, 2][..]));
+    assert_eq!((sent.constant("rows"), sent.list("N")), (None, None));
+    let later = sent.fragment("{ const own = [2] var p [i] = m[own[i],rows[i] - 1] }", &Bindings::new());
+    assert!(later.unwrap_err().to_string().contains("index -1 of an axis"));
+    let later = sent.fragment("{ const own = [2, 0] var p [i] = m[own[i],i + rows[0]] }", &Bindings::new()).unwrap();
+    assert_eq!(parts(&later), ["m[2+1*1,0+1*1] @0 [0,0]", "m[0+1*1,1+1*1] @4 [0,0]"]);
+    let holes = bind("var l [9]int8 const at = [3, 12, 5] view v clipped { var a [i:5] = l[at[i]] }");
+    assert_eq!(parts(&holes.view("v").unwrap().fragment), ["l[3+2*2] @0 [2]"]);
+}
+
+/// Of any order, as many as a list may have, and by whom they are written, too.
+#[test]
+fn long_lists_in_no_order_are_written() {
+    const COUNT: u64 = 1 << 16;
+    // An odd number leads to each place once.
+    let numbers: Vec<String> = (0..COUNT).map(|number| (number * 40503 % COUNT * 3).to_string()).collect();
+    let list = numbers.join(", ");
+    let text =
+        format!("const at = [{list}] var l [200000]int8 view own {{ var a [i] = l[at[i]] }} view all {{ var a = l }}");
+    let schema = bind(&text);
+    let [own, all] = ["own", "all"].map(|name| schema.view(name).unwrap().fragment.clone());
+    for (wanted, source) in [(&own, &all), (&all, &own), (&own, &own)] {
+        let sources = [drepl::Source { fragment: source.clone(), version: 1, cost: 0, readable: true }];
+        let plan = drepl::plan(&drepl::Wanted::newest(wanted), &sources).unwrap();
+        assert_eq!(plan.transfers.iter().map(|(_, transfer)| transfer.moved_bytes()).sum::<u64>(), COUNT);
+    }
+}
+
+/// Elements that lie at many places are looked for once.
+#[test]
+fn an_element_at_many_places_is_planned_as_soon() {
+    let schema = bind("var l [1]int8 view own readonly { var a [i:60000] = l[i % 1] } view all { var a = l }");
+    let [own, all] = ["own", "all"].map(|name| schema.view(name).unwrap().fragment.clone());
+    for sources in [vec![], vec![all], vec![own.clone()]] {
+        let count = sources.len();
+        let sources: Vec<_> = sources
+            .into_iter()
+            .map(|fragment| drepl::Source { fragment, version: 1, cost: 0, readable: true })
+            .collect();
+        let plan = drepl::plan(&drepl::Wanted::newest(&own), &sources).unwrap();
+        assert_eq!((plan.pieces.len(), plan.is_complete()), (60000 * count, count == 1));
+        assert_eq!(plan.missing.iter().map(|missing| missing.elements.count()).sum::<u128>(), 1 - count as u128);
+    }
+}
+
+/// The longest list says how many places there are.
+#[test]
+fn lists_of_different_lengths_are_no_pair() {
+    let mistake = |view: &str| {
+        let text = format!("const r = [0, 1, 2, 3] const c = [0, 1, 2] var m [5,5]int8 var n [4,1]int8 {view}");
+        drepl::Program::parse(&text)
+            .and_then(|program| program.bind(&Bindings::new()))
+            .err()
+            .map(|error| error.to_string())
+    };
+    for view in ["m[r[i],c[i]]", "m[c[i],r[i]]", "m[c[i] + r[i - i + 3],r[i]]", "n[r[i],i]"] {
+        assert!(mistake(&format!("view v {{ var p [i] = {view} }}")).is_some(), "{view}");
+    }
+    assert!(mistake("view v { var p [i] = m[r[i],c[i]] }").unwrap().contains("index 3 of a list of 3 numbers"));
+    assert_eq!(mistake("view v clipped { var p [i:4] = m[r[i],c[i]] } view w { var p [i:3] = m[r[i],c[i]] }"), None);
+}
+
+#[test]
 fn the_left_side_has_places_of_its_own() {
     let line = |left: &str| part(&format!("{MESH} view v {{ var a [{left}] = line[i] }}"), "v");
     assert_eq!(line("2*i"), "line[0+1*1000] @0 [16]");
@@ -351,6 +647,9 @@ view apart { var m {rho [j,i]
     id [i,j]} = mesh[i,j] }
 view inner { var m [i]{ flux [k]{x} } = mesh[i,2]{ flux[k] } }
 view primitive { var m [i,j]float64 = mesh[i,j].rho }
+type Short struct { rho float32; id int32 }
+view converted { var m [i,j]Short = mesh[i,j] }
+view one { var m [i,j]{rho bfloat16; id} = mesh[i,j] }
 ";
     let schema = bind(text);
     let view = |name: &str| &*schema.view(name).unwrap().fragment;
@@ -370,6 +669,38 @@ view primitive { var m [i,j]float64 = mesh[i,j].rho }
     assert_eq!(variables(view("inner")), ["m @0 [4]struct { flux [3]struct { x float32 } }"]);
     assert_eq!(parts(view("inner")), ["mesh.flux.x[0+1*4,2+1*1,0+1*3] @0 [12,0,4]"]);
     assert_eq!(variables(view("primitive")), ["m @0 [4,5]float64"]);
+    assert_eq!(variables(view("converted")), ["m @0 [4,5]Short"]);
+    let converted = ["mesh.rho[0+1*4,0+1*5] @0 [40,8]", "mesh.id[0+1*4,0+1*5] @4 [40,8]"];
+    assert_eq!(parts(view("converted")), converted);
+    assert_eq!(variables(view("one")), ["m @0 [4,5]struct { rho bfloat16; id int32 }"]);
+    assert_eq!(
+        view("one").parts().iter().map(|part| part.primitive).collect::<Vec<_>>(),
+        [Primitive::Bfloat16, Primitive::Int32]
+    );
+}
+
+#[test]
+fn braces_behind_brackets_are_records_in_an_array_and_braces_alone_are_arrays_in_a_record() {
+    let text = "\
+var mesh [4,5]struct { rho float64; flux float32; id int8 }
+view records { var a [,]{rho; flux} = mesh }
+view same { var a = mesh{rho; flux} }
+view both { var a [,]{rho; flux} = mesh{flux; rho} }
+view arrays { var a {rho; flux} = mesh }
+view arrays_too { var a {rho; flux} = mesh{flux; rho} }
+";
+    let schema = bind(text);
+    let view = |name: &str| &*schema.view(name).unwrap().fragment;
+    for name in ["records", "same", "both"] {
+        assert_eq!(variables(view(name)), ["a @0 [4,5]struct { rho float64; flux float32 }"], "{name}");
+        let expected = ["mesh.rho[0+1*4,0+1*5] @0 [60,12]", "mesh.flux[0+1*4,0+1*5] @8 [60,12]"];
+        assert_eq!(parts(view(name)), expected, "{name}");
+    }
+    for name in ["arrays", "arrays_too"] {
+        assert_eq!(variables(view(name)), ["a @0 struct { rho [4,5]float64; flux [4,5]float32 }"], "{name}");
+        let expected = ["mesh.rho[0+1*4,0+1*5] @0 [40,8]", "mesh.flux[0+1*4,0+1*5] @160 [20,4]"];
+        assert_eq!(parts(view(name)), expected, "{name}");
+    }
 }
 
 #[test]
@@ -517,4 +848,25 @@ fn a_text_of_one_view_may_have_a_name_and_attributes_and_uses_the_names_of_the_s
     assert!(schema.fragment("{ var m = line } { var n = line }", &Bindings::new()).is_err());
     assert!(schema.fragment("var m [3]int8", &Bindings::new()).is_err());
     assert!(schema.fragment("", &Bindings::new()).is_err());
+}
+
+#[test]
+fn records_of_as_many_fields_as_there_may_be_are_taken_apart_on_either_side() {
+    let fields = |write: &dyn Fn(usize) -> String| (0..1 << 16).map(write).collect::<String>();
+    let braces = fields(&|n| format!("f{n}; "));
+    let types = [fields(&|n| format!("f{n} int8; ")), fields(&|n| format!("f{} int8; ", (1 << 16) - 1 - n))];
+    let schema = bind(&format!("type T struct {{ {} }} type Turned struct {{ {} }} var t T", types[0], types[1]));
+    let each = fields(&|n| format!("var a{n} = t.f{n} "));
+    let texts = [
+        format!("{{ var a = t{{ {braces} }} }}"),
+        format!("{{ var a {{ {braces} }} = t }}"),
+        format!("{{ var a {{ {braces} }} = t{{ {braces} }} }}"),
+        "{ var a Turned = t }".into(),
+        "{ var a = t Turned }".into(),
+        format!("{{ {each} }}"),
+    ];
+    for text in texts {
+        let fragment = schema.fragment(&text, &Bindings::new()).unwrap_or_else(|mistakes| panic!("{mistakes}"));
+        assert_eq!((fragment.size_bytes(), fragment.parts().len()), (1 << 16, 1 << 16));
+    }
 }

@@ -7,7 +7,11 @@ use super::texts::read;
 use crate::dice::Dice;
 
 /// Words and signs, valid names among them.
-const WORDS: [&str; 72] = [
+const WORDS: [&str; 76] = [
+    "fill",
+    "nan",
+    "at",
+    "at[",
     "var",
     "const",
     "type",
@@ -82,7 +86,7 @@ const WORDS: [&str; 72] = [
     "\0",
 ];
 
-const PROGRAMS: [&str; 4] = [
+const PROGRAMS: [&str; 5] = [
     "const N = 12 - 2 type Cell struct { rho, e float64; flux [3]float32; id int32 }
 type Small struct { id int32 rho float64 }
 dataset { var mesh [N,N]Cell var line [40]float32 var vec [4,5][3]int16 }
@@ -102,6 +106,11 @@ replica complete bigendian rest { view coarse }",
     "type S struct { a [3]int16; b [3]float32; c struct { d [2,2]bool; e string5 } } var s [2]S
 view aos { var v [p][i]{a; b} = s[p]{b[i]; a[i]} { var w = s[1].c{e; d[x,1]} }
 view aligned { var t = s }",
+    "const at = [3, 7, 1] const to = [at[2], 2*at[0], 9] type Cell struct { rho float64; id int16 }
+var mesh [10,12]Cell var line [40]float32
+view lists readonly fill -1 { var a [i] = line[at[i]]; var b [i]{id; skip 4; rho; skip (2*at[0])} = mesh[to[i],at[i] - 1] }
+view diagonals clipped fill nan { var d [i:12] = mesh[i,i].rho; var e [2*i] = mesh[9-i,at[i/4]].rho }
+view round readonly { var f [i:30,j] = mesh[i % 10,j]{id} }",
 ];
 
 /// Runs in a thread of its own, so that what takes for ever is told.
@@ -197,6 +206,16 @@ fn long_texts_have_an_answer() {
         format!("const A = {}1", many("-1*", 200_000)),
         format!("const A = {}", many("9223372036854775807*", 100_000)),
         format!("var m [{}1]int8", many("1,", 100_000)),
+        format!("const at = [{}1] var m [9]int8 view v readonly {{ var a [i] = m[at[i]] }}", many("1, ", 100_000)),
+        format!(
+            "const at = [{}1] var m [9]int8 view v clipped readonly {{ {} }}",
+            many("99, ", 60_000),
+            numbered(20_000, &|n| format!("var a{n} [i] = m[at[i]] "))
+        ),
+        format!(
+            "var m [65536,65536]int8 view v readonly {{ {} }}",
+            numbered(20_000, &|n| format!("var a{n} [i] = m[i,i] "))
+        ),
         format!("var m [9]int8 view v {{ {} }}", numbered(20_000, &|n| format!("var a{n} [i] = m[i] "))),
         format!(
             "var m [99999]int8 view v {{ {} }}",
@@ -208,6 +227,12 @@ fn long_texts_have_an_answer() {
             "type T struct {{ {} }} var t T view v readonly {{ {} }}",
             numbered(60_000, &|n| format!("f{n} int8 ")),
             numbered(2000, &|n| format!("var a{n} = t "))
+        ),
+        format!(
+            "type T struct {{ {} }} var t T view v {{ var a = t{{ {} }}; var b {{ {} }} = t }}",
+            numbered(60_000, &|n| format!("f{n} int8 ")),
+            numbered(60_000, &|n| format!("g{n};")),
+            numbered(60_000, &|n| format!("h{n};"))
         ),
         format!("{}", numbered(30_000, &|n| format!("const c{n} = c{} ", n + 1))),
         format!("{} var a T0", numbered(30_000, &|n| format!("type T{n} struct {{ a, b T{} }} ", n + 1))),

@@ -272,12 +272,13 @@ fn extents_behind_a_type_are_told_where_they_belong() {
 
 #[test]
 fn types_that_do_not_match_are_refused() {
-    let help = "(values are moved, never converted: write the object's type, or none)";
+    let help = "(floating-point numbers are converted into others, and complex ones into complex ones; of all else write the \
+                object's type, or none)";
     says_of_views(
         "\
-type Wrong struct { rho float32 }
+type Wrong struct { rho int64 }
 type Other struct { nope float32 }
-view a { var m [i]float32 = line[i] }
+view a { var m [i]complex128 = line[i] }
 view b { var m [i,j]Wrong = mesh[i,j] }
 view c { var m [i,j]Other = mesh[i,j] }
 view d { var m = mesh[i] }
@@ -288,10 +289,11 @@ view h { var m [i,j]{rho}Small = mesh[i,j] }
 view i { var m [2]float64 = line[0]float32 }
 view j { var m float64 = line }
 view k { var m [i]flaot64 = line[i] }
+view l { var m = line[0]int64 }
 ",
         &[
-            &format!("3:19 mismatch: float32 is not float64, which the object holds {help}"),
-            &format!("4:21 mismatch: float32 is not float64, which the object holds {help}"),
+            &format!("3:19 mismatch: complex128 is not float64, which the object holds {help}"),
+            &format!("4:21 mismatch: int64 is not float64, which the object holds {help}"),
             "5:21 mismatch: Other has a field `nope`, which Cell has not",
             "6:23 mismatch: 1 index here, where [10,10]Cell has 2 (write one for each axis; an empty one stands for \
              all)",
@@ -299,10 +301,12 @@ view k { var m [i]flaot64 = line[i] }
             "8:23 mismatch: float64 is no record and has no fields",
             "9:16 mismatch: float64 is no record and has no fields",
             "10:26 mismatch: Small has a field `id`, which the braces leave out",
-            &format!("11:36 mismatch: float32 is not float64, which the object holds {help}"),
+            "11:36 mismatch: float32 is not float64, which the object holds (numbers are converted on the left: write the type \
+             there)",
             "12:16 mismatch: float64 is not of shape [1000], which the object has here (write the object's type, or \
              none)",
             "13:19 unknown: no type is named `flaot64` (did you mean `float64`?)",
+            "14:25 mismatch: int64 is not float64, which the object holds (write the object's type, or none)",
         ],
     );
 }
@@ -355,7 +359,7 @@ var b, a T
         "\
 view a { var m = line; var m = mesh }
 view a default { var m = line }
-view b default readonly { var m = line }
+view b default { var m = line }
 replica r { view b; view b }
 replica r { }
 ",
@@ -379,7 +383,95 @@ replica r { }
 }
 
 #[test]
-fn index_variables_stand_once_on_each_side() {
+fn what_cannot_be_meant_is_refused() {
+    says(
+        "\
+var a [4]int8
+view v default readonly { var b = a }
+view w readonly clipped default { var b = a }
+replica r \"\" { view v }
+",
+        &[
+            "2:8 duplicate: a view is either `default` or `readonly` (what is written to views that are stored nowhere \
+             goes to the default one)",
+            "3:25 duplicate: a view is either `default` or `readonly` (what is written to views that are stored nowhere \
+             goes to the default one)",
+            "4:11 syntax: a file without a name (name it, or leave the quotes out: the caller says then where it is)",
+        ],
+    );
+}
+
+#[test]
+fn messages_are_lines_that_can_be_read_however_long_words_are() {
+    let fields: String = (0..60_000).map(|n| format!("f{n} int8; ")).collect();
+    let texts = [
+        format!("const A = {}", "9".repeat(1_000_000)),
+        format!("const A = {}x", "9".repeat(1_000_000)),
+        format!("var a struct {{ {fields} }} view v {{ var b [i] = a[i] }}"),
+        format!("const {0} = 1 const {0} = 2", "n".repeat(1_000_000)),
+        format!("dataset \"{}\"", "n".repeat(1_000_000)),
+    ];
+    for text in texts {
+        let found = bind(&text).unwrap_err();
+        for one in &found {
+            assert!(one.message.len() < 1000, "{}", one.message.len());
+            assert!(one.to_string().len() < 2000, "{}", one.to_string().len());
+        }
+    }
+}
+
+#[test]
+fn of_each_index_that_leaves_its_object_it_is_told() {
+    let help = "shift or shorten it; in a view that says `clipped`, what lies outside is a hole";
+    says_of_views(
+        "view v { var m [i:4,j:5] = mesh[i+8,j-1] }\nview w { var m [i:20] = mesh[10,i].rho }\n",
+        &[
+            &format!("1:33 range: indices 8 to 11 of an axis of 0 to 9 ({help})"),
+            &format!("1:37 range: indices -1 to 3 of an axis of 0 to 9 ({help})"),
+            &format!("2:30 range: index 10 of an axis of 0 to 9 ({help})"),
+            &format!("2:33 range: indices 0 to 19 of an axis of 0 to 9 ({help})"),
+        ],
+    );
+}
+
+#[test]
+fn many_more_holes_than_elements_have_to_be_wanted() {
+    let help = |places: u64| format!("if that is meant, write its extent in a view that says `clipped`: `…:{places}`");
+    says_of_views(
+        "\
+view a { var m [i] = line[i-1000000000000] }
+view b { var m [i*2000] = line[i] }
+view c { var m [5000] = line[3] }
+view d { var m [i*1024] = line[i] }
+view e clipped readonly { var m [i:2000000] = line[i-1999999]; var n [5000:5001] = line[3]; var o [i] = line[i-1023000] }
+",
+        &[
+            &format!(
+                "1:17 extent: this axis has 1000000001000 places and 1000 elements ({})",
+                help(1_000_000_001_000)
+            ),
+            &format!("2:17 extent: this axis has 1998001 places and 1000 elements ({})", help(1_998_001)),
+            &format!("3:17 extent: this axis has 5001 places and 1 element ({})", help(5001)),
+        ],
+    );
+}
+
+#[test]
+fn a_number_is_no_index_variable_that_links_both_sides() {
+    let schema = bind(MESH).unwrap();
+    let three = Bindings::from([("i", 3)]);
+    let found = schema.fragment("{ var a [i] = line[i] }", &three).unwrap_err();
+    let expected = "1:20 index: `i` is the number 3 on both sides, and no index variable (give the variable another name, \
+                    or write the number)";
+    assert_eq!(told(&found), [expected]);
+    for text in ["{ var a [i] = line[i + 1] }", "{ var a [0] = line[i] }", "{ var a [i] = line[x] }"] {
+        let found = schema.fragment(text, &three).map_err(|found| told(&found));
+        assert!(!format!("{found:?}").contains("both sides"), "{text}: {found:?}");
+    }
+}
+
+#[test]
+fn index_variables_stand_on_both_sides_and_once_on_the_left() {
     says_of_views(
         "\
 view a { var m [i] = mesh[i,j] }
@@ -396,13 +488,33 @@ view k { var m [i] = line[6/i] }
 view l { var m [xi] = line[xj] }
 view m { var m [i,j] = mesh[j,1/i] }
 view n { var m [i] = line[i % 2] }
+view o { var m [i % 2] = line[i] }
+view p { var m [i:9] = line[i % 2 * 3] }
+view q { var m [i:9] = line[i % -2] }
+view r { var m [i:2000] = line[i % 1001] }
+view s { var m [i:70000] = line[i % 1] }
+view t { var m [i:11] = mesh[i,i] }
+view u { const at = [3, 7, 19] var m [i] = line[at[i]*at[i]] }
+view v { var m [at[i]] = line[i] }
+view w { var m [i] = line[at] }
+view x { var m [i] = line[N[i]] }
+view y { var m [i] = line[to[i]] }
+view z { var m [i:4] = line[at[i]] }
+view A { var m [i] = line[at[i % 2]] }
+view B { var m = line[at[3]] }
+view C { var m [i] = line[at[i] + 998] }
+view D { var m [i] = line[at[i] % 2] }
+view E { var m [i] = mesh[at[i] + 2000,at[i]] }
+view F readonly { var m [i:70000] = mesh[i % N,i % N] }
+view G { var m [i,j]{rho; skip (0-1)} = mesh[i,j] }
+view H fill nan { var m [i:3] = mesh[0,i].id }
 ",
         &[
             "1:29 index: `j` stands on the right side only (write `j` on the left, too; or pass a number for `j` to \
              choose one index)",
             "2:21 index: `k` stands on the left side only (write on the right which element it stands for)",
-            "3:29 index: `i` stands twice on one side (diagonals are not described; write a variable for each axis)",
-            "4:19 index: `i` stands twice on one side (diagonals are not described; write a variable for each axis)",
+            "4:19 index: `i` stands twice on the left (write a variable for each axis; a diagonal stands on the right: \
+             `var d [i] = m[i,i]`)",
             "5:27 index: this index is no straight line (an index is (a*x + b) / c, with numbers a, b and c)",
             "6:27 index: `i` cancels out here (write the number alone, or let the index depend on the variable)",
             "7:29 index: two variables in one index: `i` and `j` (an index holds one variable; a name that is meant as \
@@ -416,7 +528,88 @@ view n { var m [i] = line[i % 2] }
             "12:28 index: `xj` stands on the right side only (write `xj` on the left, too; or pass a number for `xj` \
              to choose one index)",
             "13:31 index: this index is no straight line (an index is (a*x + b) / c, with numbers a, b and c)",
-            "14:27 index: this index is no straight line (an index is (a*x + b) / c, with numbers a, b and c)",
+            "14:27 extent: an index that wraps around has no last place (write its extent on the left: `var a [i:18] = \
+             b[(i - 1) % 16]`)",
+            "15:17 index: places of a variable do not wrap around (write `%` on the right: `var a [i:18] = b[(i - 1) % \
+             16]`)",
+            "16:29 index: nothing follows `%` in an index but its number (an index that wraps around is ((a*x + b) / c) \
+             % n, with numbers a, b, c and n)",
+            "17:29 index: this index is no straight line (an index is (a*x + b) / c, with numbers a, b and c)",
+            "18:32 range: indices 0 to 1000 of an axis of 0 to 999 (shift or shorten it; in a view that says `clipped`, \
+             what lies outside is a hole)",
+            "19:33 limit: this index wraps around more than 65536 times (divide the view)",
+            "20:30 range: index 10 of an axis of 0 to 9 (shift or shorten it; in a view that says `clipped`, what \
+             lies outside is a hole)",
+            "21:49 index: this is no straight line through the numbers of a list (an index by a list is \
+             (d*at[(a*x + b) / c] + e) / f, with numbers a to f)",
+            "22:17 index: places of a variable are not listed (write the list on the right: `var a [i] = \
+             b[at[i]]`)",
+            "23:27 index: `at` is a list of numbers (choose one of them: `at[i]`)",
+            "24:27 index: `N` is the number 10, and no list (a list is `const at = [3, 7, 19]`)",
+            "25:27 unbound: no list is named `to` (declare it: `const to = [3, 7, 19]`)",
+            "26:29 range: index 3 of a list of 3 numbers (shorten it; in a view that says `clipped`, places \
+             behind the end of a list are holes)",
+            "27:27 index: this is no straight line through the numbers of a list (an index by a list is \
+             (d*at[(a*x + b) / c] + e) / f, with numbers a to f)",
+            "28:23 range: index 3 of a list of 3 numbers",
+            "29:27 range: index 1001 of an axis of 0 to 999 (shift or shorten it; in a view that says `clipped`, \
+             what lies outside is a hole)",
+            "30:27 index: this is no straight line through the numbers of a list (an index by a list is \
+             (d*at[(a*x + b) / c] + e) / f, with numbers a to f)",
+            "31:27 range: index 2003 of an axis of 0 to 9 (shift or shorten it; in a view that says `clipped`, \
+             what lies outside is a hole)",
+            "32:42 limit: more than 65536 places, which a diagonal or a list links one by one (divide the view)",
+            "33:32 range: -1 bytes cannot be left out (`skip` goes forward: write 0 or more)",
+            "34:8 mismatch: this is no value of int32, which `m` has (choose another one, or give these fields a \
+             view of their own)",
+        ],
+    );
+}
+
+#[test]
+fn a_text_of_too_many_parts_is_told_once() {
+    let many = "view { var p [i:60000] = l[i % 1] }\n".repeat(20);
+    let text = format!("var l [1]int8\n{}", many.replace("view", "view readonly"));
+    let mistakes = drepl::Program::parse(&text).and_then(|program| program.bind(&Bindings::new())).unwrap_err();
+    assert_eq!(mistakes.iter().count(), 1, "{mistakes}");
+}
+
+#[test]
+fn a_number_of_bytes_that_are_left_out_is_told_as_such() {
+    let help = "`skip` goes forward: write 0 or more";
+    says(
+        "type G int8 const M = -4 var m [4]struct { a, b int8 }
+view a { var m [i]{a; skip N; b} = m[i] }\nview b { var m [i]{a; skip G; b} = m[i] }
+view c { var m [i]{a; skip M; b} = m[i] }\nview d { var m [i]{a; skip -M; b; skip -2} = m[i] }",
+        &[
+            "2:28 unbound: `N` is neither a constant nor bound by the caller (declare it, `const N = …`, or pass a number for \
+             `N`)",
+            "3:23 unknown: `skip` is no field of what the right side chooses (`G` is a type: to leave out bytes, write \
+             `skip (G)`)",
+            &format!("4:28 range: -4 bytes cannot be left out ({help})"),
+            &format!("5:40 range: -2 bytes cannot be left out ({help})"),
+        ],
+    );
+}
+
+#[test]
+fn a_replica_says_of_bytes_that_are_left_out_what_a_record_says() {
+    says(
+        "const M = -4 var m [4]int8 view e { var m = m } replica r { skip 8*M; view e }",
+        &["1:66 range: -32 bytes cannot be left out (`skip` goes forward: write 0 or more)"],
+    );
+}
+
+#[test]
+fn bytes_are_left_out_on_the_left_and_holes_have_whole_numbers() {
+    says(
+        "var m [4]int8\nview a { var m [i]{a} = m[i]{a; skip 4} }\nview b fill x { var m = m }\nview c fill 1 fill 2 { var m = m }
+view d fill -0.5 { var m = m }",
+        &[
+            "2:33 syntax: bytes are left out on the left (write `var a [i]{rho; skip 4; id} = b[i]{rho; id}`)",
+            "3:13 syntax: expected what holes have: a whole number, or `nan`, found `x`",
+            "4:15 duplicate: `fill` stands here twice",
+            "5:15 syntax: expected what holes have as a whole number, or `nan`, found `.`",
         ],
     );
 }

@@ -35,7 +35,7 @@ fn every_row_of_the_examples_has_the_bytes_it_says() {
         assert_eq!(schema.views()[0].fragment.size_bytes(), bytes, "{view}");
         rows += 1;
     }
-    assert_eq!(rows, 12);
+    assert_eq!(rows, 16);
 }
 
 #[test]

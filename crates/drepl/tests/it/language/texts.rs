@@ -69,7 +69,7 @@ fn check(fragment: &Fragment) {
     }
     let mut taken = vec![false; fragment.size_bytes() as usize];
     for part in fragment.parts() {
-        let size = fragment.dataset().leaf(part.leaf).unwrap().primitive.size_bytes() as usize;
+        let size = part.primitive.size_bytes() as usize;
         let mut places = vec![part.offset_bytes as i64];
         for (axis, stride) in part.elements.axes().iter().zip(&part.strides_bytes) {
             places = places

@@ -10,11 +10,13 @@ use std::{
 use drepl::{
     Dataset, Fragment, IndexBox, Part, Progression, Source,
     dataset::{LeafId, Object},
-    transfer::Move,
+    transfer::{Float, Transfer},
     types::{ByteOrder, Primitive, Type},
 };
 
 pub use crate::dice::Dice;
+#[path = "../numbers/mod.rs"]
+mod numbers;
 
 /// Indices of one element, outermost first.
 pub type Element = Vec<u64>;
@@ -74,6 +76,7 @@ fn primitive(dice: &mut Dice) -> Type {
         Bfloat16,
         Float32,
         Int64,
+        Float16,
         Float64,
         Complex64,
         Complex128,
@@ -96,6 +99,17 @@ pub fn index_box(dice: &mut Dice, extents: &[u64]) -> IndexBox {
     IndexBox::new(axes).unwrap()
 }
 
+/// What elements are in a fragment: now and then floating-point numbers of another type.
+fn held(dice: &mut Dice, of: Primitive) -> Primitive {
+    use Primitive::*;
+    let others: &[Primitive] = match Float::of(of) {
+        Some((_, 1)) => &[Float16, Bfloat16, Float32, Float64],
+        Some(_) => &[Complex64, Complex128],
+        None => return of,
+    };
+    if dice.one_in(3) { *dice.pick(others) } else { of }
+}
+
 /// A fragment of up to `parts` parts, each with its axes in any order and direction, with holes and either byte order.
 /// Parts may have elements in common, unless `once`.
 pub fn fragment(dice: &mut Dice, dataset: &Arc<Dataset>, parts: u64, once: bool) -> Fragment {
@@ -103,8 +117,9 @@ pub fn fragment(dice: &mut Dice, dataset: &Arc<Dataset>, parts: u64, once: bool)
     let mut made: Vec<Part> = Vec::new();
     for _ in 0..dice.roll(1, parts) {
         let leaf = LeafId(dice.roll(0, dataset.leaves().len() as u64 - 1) as u32);
-        let held = &dataset.leaves()[leaf.0 as usize];
-        let elements = index_box(dice, &held.extents);
+        let own = &dataset.leaves()[leaf.0 as usize];
+        let primitive = held(dice, own.primitive);
+        let elements = index_box(dice, &own.extents);
         if once && made.iter().any(|part| part.leaf == leaf && part.elements.intersection(&elements).is_some()) {
             continue;
         }
@@ -114,7 +129,7 @@ pub fn fragment(dice: &mut Dice, dataset: &Arc<Dataset>, parts: u64, once: bool)
         }
         let mut offset_bytes = end;
         let mut strides_bytes: smallvec::SmallVec<[i64; 4]> = smallvec::smallvec![0; elements.rank()];
-        let mut block = held.primitive.size_bytes();
+        let mut block = primitive.size_bytes();
         for axis in order {
             let count = elements.axes()[axis].count();
             let stride = block + if dice.one_in(3) { dice.roll(1, 5) } else { 0 };
@@ -128,7 +143,7 @@ pub fn fragment(dice: &mut Dice, dataset: &Arc<Dataset>, parts: u64, once: bool)
         }
         end += block + if dice.one_in(3) { dice.roll(1, 7) } else { 0 };
         let byte_order = *dice.pick(&[ByteOrder::LittleEndian, ByteOrder::BigEndian]);
-        made.push(Part { leaf, elements, offset_bytes, strides_bytes, byte_order });
+        made.push(Part { leaf, primitive, elements, offset_bytes, strides_bytes, byte_order });
     }
     Fragment::new(dataset.clone(), Vec::new(), made, end).unwrap()
 }
@@ -146,8 +161,8 @@ pub fn sources(dice: &mut Dice, dataset: &Arc<Dataset>, most: u64) -> Vec<Source
 }
 
 /// Where each byte of an element lies in a fragment, in the order from the most significant byte of each word.
-pub fn bytes_of(fragment: &Fragment, part: &Part, element: &[u64]) -> Vec<usize> {
-    let primitive = fragment.dataset().leaves()[part.leaf.0 as usize].primitive;
+pub fn bytes_of(part: &Part, element: &[u64]) -> Vec<usize> {
+    let primitive = part.primitive;
     let mut offset = part.offset_bytes as i64;
     for (axis, index) in element.iter().enumerate() {
         let position = part.elements.axes()[axis].iter().position(|held| held == *index).unwrap();
@@ -192,6 +207,22 @@ pub fn assignment(
     all
 }
 
+/// Copies one element, and converts it where the parts are of different types.
+pub fn copy(element: &[u64], from: &Part, source: &[u8], to: &Part, destination: &mut [u8]) {
+    let (read, written) = (bytes_of(from, element), bytes_of(to, element));
+    if from.primitive == to.primitive {
+        return read.into_iter().zip(written).for_each(|(read, written)| destination[written] = source[read]);
+    }
+    let float = |primitive| Float::of(primitive).unwrap().0;
+    let (old, new) = (float(from.primitive), float(to.primitive));
+    let words = read.chunks(old.size_bytes() as usize).zip(written.chunks(new.size_bytes() as usize));
+    for (read, written) in words {
+        let bits = read.iter().fold(0, |bits, place| bits << 8 | u64::from(source[*place]));
+        let bits = numbers::converted(bits, old, new);
+        written.iter().rev().zip(bits.to_le_bytes()).for_each(|(place, byte)| destination[*place] = byte);
+    }
+}
+
 /// The destination after each element was copied by itself.
 pub fn convert(
     wanted: &Fragment,
@@ -202,18 +233,15 @@ pub fn convert(
 ) {
     for ((number, element), found) in assignment {
         let Some((source, part)) = *found else { continue };
-        let fragment = &sources[source].fragment;
-        let from = bytes_of(fragment, &fragment.parts()[part], element);
-        let to = bytes_of(wanted, &wanted.parts()[*number], element);
-        for (from, to) in from.into_iter().zip(to) {
-            destination[to] = buffers[source][from];
-        }
+        let held = &sources[source].fragment.parts()[part];
+        copy(element, held, &buffers[source], &wanted.parts()[*number], destination);
     }
 }
 
-/// Carries out moves run by run, byte by byte.
-pub fn interpret(moves: &[Move], source: &[u8], destination: &mut [u8]) {
-    for one in moves {
+/// Carries out a transfer run by run, byte by byte.
+pub fn interpret(transfer: &Transfer, source: &[u8], destination: &mut [u8]) {
+    numbers::interpret(transfer.conversions(), source, destination);
+    for one in transfer.moves() {
         let mut runs = vec![(one.from as i64, one.to as i64)];
         for axis in &one.axes {
             runs = runs

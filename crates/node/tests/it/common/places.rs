@@ -381,14 +381,26 @@ impl Nodes {
     /// Lets a node, whose runtime was stopped, be lost.
     #[allow(dead_code, reason = "not all suites do")]
     pub fn lose(&self, place: usize) {
+        self.end_lease(place);
+        let places = self.wires.runtimes.read().unwrap().len();
+        (0..places).for_each(|at| self.tell_lost(at, place));
+    }
+
+    /// Lets a node count as lost, of which the others have still to hear.
+    #[allow(dead_code, reason = "not all suites do")]
+    pub fn end_lease(&self, place: usize) {
         let node = self.number(place);
-        {
-            let (living, revision) = &mut *self.cluster.living.write().unwrap();
-            living.retain(|one| *one != node);
-            *revision += 1;
-        }
-        let runtimes = self.wires.runtimes.read().unwrap().clone();
-        for runtime in runtimes.into_iter().flatten() {
+        let (living, revision) = &mut *self.cluster.living.write().unwrap();
+        living.retain(|one| *one != node);
+        *revision += 1;
+    }
+
+    /// Tells the runtime of a node, if it runs, that another one is lost.
+    #[allow(dead_code, reason = "not all suites do")]
+    pub fn tell_lost(&self, at: usize, place: usize) {
+        let node = self.number(place);
+        let runtime = self.wires.runtimes.read().unwrap()[at].clone();
+        if let Some(runtime) = runtime {
             runtime.lost(node);
             runtime.changed_homes();
         }

@@ -111,6 +111,91 @@ fn clock_ns(clock: libc::clockid_t) -> u64 {
     time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
 }
 
+/// The counter that [`ticks`] reads.
+pub const COUNTER: &str = if cfg!(target_arch = "x86_64") {
+    "tsc"
+} else if cfg!(target_arch = "aarch64") {
+    "cntvct"
+} else {
+    "clock"
+};
+
+/// The finest counter of time that a program can read here: of x86-64 cycles of a fixed rate. What stands before it in the
+/// program has been done when it is read, page faults included.
+pub fn ticks() -> u64 {
+    #[cfg(target_arch = "x86_64")]
+    // SAFETY: every processor of this kind has both instructions, which touch no memory, and Linux lets programs read the
+    // counter.
+    unsafe {
+        std::arch::x86_64::_mm_lfence();
+        let ticks = std::arch::x86_64::_rdtsc();
+        std::arch::x86_64::_mm_lfence();
+        ticks
+    }
+    #[cfg(target_arch = "aarch64")]
+    // SAFETY: the instructions read a counter that Linux lets programs read, and touch no memory.
+    unsafe {
+        let ticks: u64;
+        std::arch::asm!("isb", "mrs {}, cntvct_el0", "isb", out(reg) ticks);
+        ticks
+    }
+    #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
+    monotonic_ns()
+}
+
+/// Page faults of this process so far for which no disk was read.
+pub fn faults() -> u64 {
+    // SAFETY: an all-zero rusage is a valid one, and the kernel writes one to the place given.
+    let usage = unsafe {
+        let mut usage: libc::rusage = std::mem::zeroed();
+        libc::getrusage(libc::RUSAGE_SELF, &mut usage);
+        usage
+    };
+    usage.ru_minflt as u64
+}
+
+/// A child that has the memory of this process as it was when it was forked. It does nothing, and ends when this is dropped.
+pub struct Forked(libc::pid_t);
+
+impl Forked {
+    /// Forks.
+    pub fn start() -> Result<Forked> {
+        let parent = std::process::id();
+        // SAFETY: the child has this thread alone, and makes but three calls to the kernel, all of them async-signal-safe.
+        match unsafe { libc::fork() } {
+            0 => sleep(parent),
+            child if child > 0 => Ok(Forked(child)),
+            _ => Err(Error::last("fork")),
+        }
+    }
+}
+
+/// Sleeps until a signal ends the process, which the end of its parent sends too.
+fn sleep(parent: u32) -> ! {
+    die_with_parent();
+    // SAFETY: the calls take no pointers.
+    unsafe {
+        // A parent that was gone before sends nothing.
+        while libc::getppid() as u32 == parent {
+            libc::pause();
+        }
+        libc::_exit(0)
+    }
+}
+
+impl Drop for Forked {
+    fn drop(&mut self) {
+        // SAFETY: the child is this process's own and has not been waited for, so its number is nobody else's. Nothing is
+        // written where the pointer is null.
+        unsafe {
+            libc::kill(self.0, libc::SIGKILL);
+            while libc::waitpid(self.0, std::ptr::null_mut(), 0) < 0
+                && std::io::Error::last_os_error().kind() == std::io::ErrorKind::Interrupted
+            {}
+        }
+    }
+}
+
 /// Memory of a pool of large pages, this process's own.
 pub struct PoolMemory {
     start: NonNull<u8>,
@@ -223,4 +308,31 @@ fn set_affinity(set: &libc::cpu_set_t) -> bool {
 fn processors(set: &libc::cpu_set_t) -> Vec<usize> {
     // SAFETY: every index is below the size of the set in bits.
     (0..libc::CPU_SETSIZE as usize).filter(|&processor| unsafe { libc::CPU_ISSET(processor, set) }).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::trial::measure::{Memory, PAGE_BYTES};
+
+    #[test]
+    fn the_counter_goes_on() {
+        let begin = ticks();
+        std::thread::sleep(Duration::from_millis(1));
+        assert!(ticks() > begin);
+    }
+
+    #[test]
+    fn each_page_that_a_forked_child_has_too_is_copied_when_it_is_written_and_the_child_ends() {
+        let mut memory = Memory::small(64 * PAGE_BYTES);
+        let child = Forked::start().unwrap();
+        let before = faults();
+        memory.iter_mut().step_by(PAGE_BYTES).for_each(|byte| *byte = 2);
+        assert!(faults() - before >= 64);
+        let number = child.0;
+        drop(child);
+        // SAFETY: signal 0 asks whether there is such a process, and does nothing to it.
+        let answer = unsafe { libc::kill(number, 0) };
+        assert_eq!((answer, std::io::Error::last_os_error().raw_os_error()), (-1, Some(libc::ESRCH)));
+    }
 }

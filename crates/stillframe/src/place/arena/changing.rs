@@ -90,9 +90,9 @@ impl Shared {
 
     /// An error if the arena was removed: nobody would find what is made or published there.
     pub(super) fn check_there(&self) -> Result<()> {
-        let Some(directory) = &self.directory else { return Ok(()) };
+        let Some(files) = &self.files else { return Ok(()) };
         match About::of(&self.file).is_ok_and(|about| about.links == 0) {
-            true => Err(Error::NoArena { arena: self.name.clone(), dir: directory.path().into(), half_made: false }),
+            true => Err(Error::NoArena { arena: self.name.clone(), dir: files.path().into(), half_made: false }),
             false => Ok(()),
         }
     }

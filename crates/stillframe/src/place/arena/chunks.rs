@@ -256,10 +256,10 @@ impl Shared {
         Ok(())
     }
 
-    /// Makes part of the file read as zeros, and gives its memory back where the file system can.
+    /// Makes part of the file read as zeros, and gives its memory back where the file system can, and it is not to be kept.
     pub(super) fn clear(&self, at: u64, bytes: usize) -> Result<()> {
         let is_whole = !self.is_large || (at | bytes as u64).is_multiple_of(CHUNK_BYTES as u64);
-        if is_whole {
+        if is_whole && !self.is_filled.load(Relaxed) {
             match space::give_back(&self.file, at, bytes as u64) {
                 Ok(()) => return Ok(()),
                 Err(failure) if [libc::EOPNOTSUPP, libc::EPERM].contains(&failure.errno()) => {}

@@ -6,6 +6,7 @@
 use super::{Shared, exclusively};
 use crate::clock;
 use crate::error::{Error, Result};
+use crate::place::directory::Unopened;
 use std::fs::File;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::SeqCst;
@@ -26,21 +27,23 @@ impl Shared {
         let Some(place) = number.checked_sub(1).and_then(|index| self.further.get(index as usize)) else {
             return Ok(first);
         };
-        let opened = place.get_or_try_init(|| Unforked::open(|| self.open_leases(number)).map(Box::new))?;
+        let opened = place.get_or_try_init(|| self.open_leases(number).map(Box::new))?;
         opened.get().ok_or_else(|| self.forked())
     }
 
     /// Opens a file with leases, which is there for as long as the arena is.
-    fn open_leases(&self, number: u32) -> Result<File> {
+    fn open_leases(&self, number: u32) -> Result<Unforked> {
         let missing = || {
             let dir = self.path.parent().unwrap_or(&self.path).into();
             Error::NoArena { arena: self.name.clone(), dir, half_made: false }
         };
-        let directory = self.directory.as_ref().ok_or_else(missing)?;
-        let (file, _) = directory.file(&arena::lease_file(number))?.ok_or_else(missing)?;
+        let files = self.files.as_ref().ok_or_else(missing)?;
+        let file = files.locks(&arena::lease_file(number)).map_err(|unopened| match unopened {
+            Unopened::Missing => missing(),
+            Unopened::Failed(error) => error,
+        })?;
         // The name may be that of a later arena's file.
-        let is_ours = directory.about(arena::FILE).is_some_and(|about| about.identity == self.about.identity);
-        is_ours.then_some(file).ok_or_else(missing)
+        files.is(arena::FILE, self.about.identity).then_some(file).ok_or_else(missing)
     }
 
     /// Takes the producer's lock of a region, which goes with the process; `false` if another producer has it.
@@ -88,7 +91,8 @@ impl Shared {
         let attached = arena::ATTACHED_AT + u64::from(region);
         Ok(is_own
             || self.is_locked(file, Kind::Write, first, bytes)?
-            || self.is_locked(file, Kind::Write, attached, 1)?)
+            || self.is_locked(file, Kind::Write, attached, 1)?
+            || self.sharing.others().map_or(Ok(false), |others| others.hold_any(region))?)
     }
 
     fn lock_slot(&self, file: &File, region: u32, slot: usize) -> Result<()> {
@@ -161,9 +165,18 @@ impl ArenaLeases {
     /// Whether a producer lives. A reader that locks its byte looks like one.
     pub(crate) fn is_produced(&self) -> Result<bool> {
         let file = self.shared.leases()?;
+        if let Some(owner) = self.shared.sharing.owner() {
+            return Ok(self.is_current() && owner.says_produced(self.number)?);
+        }
         let is_own = exclusively(&self.shared.produced, |produced| produced.contains(&self.number));
         let at = arena::LIVE_AT + u64::from(self.number);
         Ok(self.is_current() && (is_own || self.shared.is_locked(file, Kind::Write, at, 1)?))
+    }
+
+    /// The other enclaves that hold versions of the region: the name of each, and a bit for each slot. Those of another enclave's
+    /// regions that one knows itself.
+    pub(crate) fn enclaves(&self) -> Result<Vec<(String, u64)>> {
+        self.shared.sharing.others().map_or(Ok(Vec::new()), |others| others.holders(self.number))
     }
 
     /// Keeps what the region has as it is, whoever removes it, for who looks at its head; `None` if it was removed already.
@@ -215,6 +228,13 @@ impl Leases for ArenaLeases {
             holds.insert((self.number, slot), count + 1);
             Ok::<_, Error>(())
         })?;
+        if let Some(owner) = self.shared.sharing.owner().filter(|_| slot != ATTACHED) {
+            let shown = owner.show(self.number, slot);
+            if !matches!(shown, Ok(true)) {
+                self.release(slot);
+                return Err(shown.err().unwrap_or_else(|| self.gone()));
+            }
+        }
         // Who removes the region says so first, and looks for locks then.
         fence(SeqCst);
         if self.is_current() {
@@ -250,6 +270,9 @@ impl Leases for ArenaLeases {
         let has_own = self.shared.held_slots.load(SeqCst) > 0;
         let is_own = has_own && exclusively(&self.shared.holds, |holds| holds.contains_key(&(self.number, slot)));
         let at = arena::slot_at(self.number, slot);
-        Ok(is_own || self.shared.is_locked(file, Kind::Write, at, 1)?)
+        let others = self.shared.sharing.others();
+        Ok(is_own
+            || others.map_or(Ok(false), |others| others.hold(self.number, slot))?
+            || self.shared.is_locked(file, Kind::Write, at, 1)?)
     }
 }

@@ -9,14 +9,17 @@
 //! number of other processes; regions come and go under a lock that is held for microseconds. A process may die at any
 //! instant: what its regions own is named by their number, and found by their next producer or by who removes them.
 
+mod bell;
 mod changing;
 mod chunks;
 mod claimed;
+mod filling;
 pub(crate) mod hidden;
 pub(crate) mod index;
 mod leases;
 mod opening;
 mod openings;
+mod others;
 mod pages;
 mod records;
 pub(crate) mod region;
@@ -28,19 +31,23 @@ mod usage;
 
 use crate::error::{Error, Result};
 use crate::place::directory::Directory;
+use crate::place::files::{Files, Located, Root};
+pub(crate) use bell::Bell;
 pub(crate) use chunks::Owned;
 use chunks::Search;
 pub(crate) use claimed::Claimed;
+pub use filling::Filling;
 pub(crate) use leases::{ArenaLeases, Attached};
 use once_cell::race::OnceBox;
 pub use opening::ArenaOptions;
+use others::Sharing;
 use records::Changes;
 pub(crate) use records::Found;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::AtomicUsize;
+use std::sync::atomic::{AtomicBool, AtomicUsize};
 use std::sync::{Arc, Mutex, PoisonError};
 use stillframe_kernel::folder::{About, Form};
 use stillframe_kernel::fork::Unforked;
@@ -79,6 +86,15 @@ pub struct Arena {
     shared: Arc<Shared>,
 }
 
+/// The enclave whose arena a region lies in: a virtual machine or its host, with an [arena of its own](Arena) in memory that both have.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct EnclaveInfo {
+    /// Its name, which is that of its arena here.
+    pub name: String,
+    /// Whether it is the one in which this process runs.
+    pub is_own: bool,
+}
+
 /// One opening of an arena.
 #[derive(Debug)]
 struct Shared {
@@ -86,7 +102,7 @@ struct Shared {
     /// Where its files lie; of one that was handed in what messages call it.
     path: PathBuf,
     /// `None` if it was handed in.
-    directory: Option<Directory>,
+    files: Option<Files>,
     file: Arc<File>,
     /// What is known of it since it was opened.
     about: About,
@@ -94,6 +110,10 @@ struct Shared {
     geometry: Geometry,
     /// Whether the file consists of large pages.
     is_large: bool,
+    /// Whether the file is a device's memory, of which the kernel has no private copies.
+    is_device: bool,
+    /// Whether all of it has memory, and keeps it.
+    is_filled: AtomicBool,
     lease: Arc<Unforked>,
     /// Further files with leases, opened as they are needed. None if the arena was handed in.
     further: Vec<OnceBox<Unforked>>,
@@ -107,6 +127,7 @@ struct Shared {
     produced: Mutex<BTreeSet<u32>>,
     changes: Mutex<Changes>,
     search: Mutex<Search>,
+    sharing: Sharing,
 }
 
 /// Works with what a mutex guards. All regions of a process share it, so a handler that interrupted this thread and used
@@ -129,7 +150,7 @@ impl Arena {
 
     /// The directory of the arena to which a name below a directory of regions leads, or which that directory is, with the
     /// arena's name, the part of the other that leads there, and what is left of it; `None` if the name leads to a directory.
-    fn locate(root: &Directory, name: &str) -> Result<Option<(Directory, String, [String; 2])>> {
+    pub(crate) fn locate(root: &Directory, name: &str) -> Result<Option<(Directory, String, [String; 2])>> {
         if Arena::is_in(root) {
             let own = root.path().file_name().map_or("arena".into(), |own| own.to_string_lossy());
             return Ok(Some((root.clone(), own.into(), [String::new(), name.into()])));
@@ -146,11 +167,22 @@ impl Arena {
 
     /// The arena to which a name below a directory of regions leads, or which that directory is, for who looks, and the name
     /// that is left of it; `None` if the name leads to a directory.
-    pub(crate) fn of_region(root: &Directory, name: &str) -> Result<Option<(Arena, String)>> {
-        let Some((directory, arena, [prefix, region])) = Arena::locate(root, name)? else { return Ok(None) };
-        let arena = Arena::in_directory(&directory, &arena)?;
-        arena.note(root, prefix.trim_end_matches('/'));
-        Ok(Some((arena, region)))
+    pub(crate) fn of_region(root: &Root, name: &str) -> Result<Option<(Arena, String)>> {
+        match root.locate_arena(name)? {
+            Some(Located::Arena { files, called, leads, region }) => {
+                Ok(Some((Arena::located(root, &files, &called, &leads)?, region)))
+            }
+            _ => Ok(None),
+        }
+    }
+
+    /// The arena of these files, to which this name leads, for who looks.
+    pub(crate) fn located(root: &Root, files: &Files, called: &str, leads: &str) -> Result<Arena> {
+        let arena = Arena::options().look_in(files, called)?;
+        if let Some(root) = root.directory() {
+            arena.note(root, leads);
+        }
+        Ok(arena)
     }
 
     /// As [`of_region`](Arena::of_region), for who makes or removes regions; with the part of the name that leads to the arena.
@@ -161,7 +193,7 @@ impl Arena {
 
     /// The arena in a directory, for who looks.
     pub(crate) fn in_directory(directory: &Directory, name: &str) -> Result<Arena> {
-        Arena::options().look_in(directory, name)
+        Arena::options().look_in(&directory.clone().into(), name)
     }
 
     /// The arena's name. Its regions are found as `NAME/REGION`.
@@ -176,7 +208,15 @@ impl Arena {
 
     /// Whether it was handed in as a descriptor, so that no name leads to it.
     pub fn is_handed_in(&self) -> bool {
-        self.shared.directory.is_none()
+        self.shared.files.is_none()
+    }
+
+    /// The enclave whose arena it is; `None` if it is no enclave's.
+    pub(crate) fn enclave(&self) -> Option<EnclaveInfo> {
+        let is_own = self.shared.sharing.is_own()?;
+        // What another enclave calls itself is not believed: here it is called as its directory is.
+        let name = self.path().file_name()?.to_string_lossy().into();
+        Some(EnclaveInfo { name, is_own })
     }
 
     /// Length in bytes, the arena's own tables included.
@@ -192,6 +232,11 @@ impl Arena {
     /// What is known of the file since it was opened.
     pub(crate) fn about(&self) -> About {
         self.shared.about
+    }
+
+    /// Who wakes those that wait for versions of a region, by its number.
+    pub(crate) fn bell(&self, region: u32) -> Bell {
+        self.shared.sharing.bell(region, self.shared.is_device)
     }
 
     /// As [`memory`](Arena::memory), shared.
@@ -212,6 +257,18 @@ impl Arena {
     /// Whether the file consists of large pages: chunks have memory when they are taken, and pages of small ones too.
     pub(crate) fn is_hugetlb(&self) -> bool {
         self.shared.is_large
+    }
+}
+
+impl Arena {
+    /// Whether it is another enclave's.
+    pub(crate) fn is_foreign(&self) -> bool {
+        self.shared.sharing.owner().is_some()
+    }
+
+    /// Whether the file is a device's memory. A private mapping of it is none: what is written there is written to the device.
+    pub(crate) fn is_device(&self) -> bool {
+        self.shared.is_device
     }
 }
 

@@ -1,17 +1,20 @@
 //! Making and opening arenas.
 
 use super::changing::Changing;
+use super::filling::is_filled;
 use super::openings::{Key, known, remember};
+use super::others::{Sharing, has_area};
 use super::{Arena, Shared};
 use crate::error::{Error, Result};
 use crate::place::directory::{self, Directory, Unopened};
+use crate::place::files::{Files, Located, Root};
 use crate::{clock, place, place::names};
 use once_cell::race::OnceBox;
 use std::fs::File;
 use std::io::ErrorKind;
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use stillframe_kernel::folder::{self, About, Access, Form};
 use stillframe_kernel::fork::Unforked;
@@ -20,6 +23,7 @@ use stillframe_kernel::trust::{Distrust, Guard, Purpose, Trust};
 use stillframe_kernel::{points, space};
 use stillframe_segment::Corrupt;
 use stillframe_segment::arena::{self, CHUNK_BYTES, Geometry, Unfit};
+use stillframe_segment::enclave::{self, AREA_BYTES};
 use stillframe_segment::{head, lease};
 
 /// Options for making or opening an arena.
@@ -129,6 +133,7 @@ impl ArenaOptions {
             return Err(Error::BadName { name: name.into(), what: "arena", why }.into());
         }
         points::hit("arena.make.dir");
+        check_own(&directory, name)?;
         check_locks(&directory)?;
         let producer = Unforked::open(|| directory.try_create(lease::PRODUCER_FILE, producer_mode(self.mode)))?;
         let lease = Unforked::open(|| directory.try_create(lease::FILE, self.mode))?;
@@ -141,7 +146,7 @@ impl ArenaOptions {
         let parts = Parts {
             name: name.into(),
             path: path.into(),
-            directory: Some(directory),
+            files: Some(directory.into()),
             file,
             lease: lease.into(),
             producer: Some(producer.into()),
@@ -194,53 +199,69 @@ impl ArenaOptions {
         names::region_dir(&self.dir, name)?;
         let guard = if is_writing { self.guard()? } else { names::looking(&self.dir, self.trust)? };
         let none = |half_made| Error::NoArena { arena: name.into(), dir: self.dir.clone(), half_made };
-        let directory = match Directory::root(&self.dir, guard)? {
-            Some(root) => root.below(name)?.ok_or_else(|| none(false))?,
+        let files = match Root::open(&self.dir, guard)? {
+            Some(Root::Directory(root)) => root.below(name)?.ok_or_else(|| none(false))?.into(),
+            Some(Root::Broker(_)) if is_writing => return Err(Error::only_to_look(&self.dir)),
+            // It knows arenas by the names of regions in them.
+            Some(root @ Root::Broker(_)) => match root.locate_arena(&format!("{name}/any"))? {
+                Some(Located::Arena { files, leads, .. }) if leads == name => files,
+                _ => return Err(none(false)),
+            },
             None => return Err(none(false)),
         };
-        self.open_in(&directory, name, is_writing)
+        self.open_in(&files, name, is_writing)
     }
 
-    /// Opens the arena in a directory, to look at it.
-    pub(super) fn look_in(self, directory: &Directory, name: &str) -> Result<Arena> {
-        self.open_in(directory, name, false)
+    /// Opens the arena of these files, to look at it.
+    pub(super) fn look_in(self, files: &Files, name: &str) -> Result<Arena> {
+        self.open_in(files, name, false)
     }
 
     /// Opens the arena in a directory, to make and remove regions.
     pub(crate) fn write_in(self, directory: &Directory, name: &str) -> Result<Arena> {
-        self.open_in(directory, name, true)
+        self.open_in(&directory.clone().into(), name, true)
     }
 
-    fn open_in(self, directory: &Directory, name: &str, is_writing: bool) -> Result<Arena> {
+    fn open_in(self, files: &Files, name: &str, is_writing: bool) -> Result<Arena> {
         for _ in 0..ATTEMPTS {
-            if let Some(arena) = self.try_open_in(directory, name, is_writing)? {
+            if let Some(arena) = self.try_open_in(files, name, is_writing)? {
                 return Ok(arena);
             }
         }
-        Err(Error::NoArena { arena: name.into(), dir: self.dir, half_made: false })
+        Err(no_arena(files, name, false))
     }
 
     /// As `open_in`; `None` if another arena got the name meanwhile.
-    fn try_open_in(&self, directory: &Directory, name: &str, is_writing: bool) -> Result<Option<Arena>> {
-        let none = |half_made| Error::NoArena { arena: name.into(), dir: self.dir.clone(), half_made };
-        let open = |file: &str, access| match directory.open(file, access) {
-            Ok((file, _)) => Ok(file),
-            Err(Unopened::Missing) => Err(none(directory.has(arena::FILE))),
-            Err(Unopened::Failed(error)) => Err(error),
+    fn try_open_in(&self, files: &Files, name: &str, is_writing: bool) -> Result<Option<Arena>> {
+        let none = |half_made| no_arena(files, name, half_made);
+        let fail = |unopened| match unopened {
+            Unopened::Missing => none(files.directory().is_some_and(|directory| directory.has(arena::FILE))),
+            Unopened::Failed(error) => error,
         };
-        let file = open(arena::FILE, if is_writing { Access::Write } else { Access::Read })?;
-        let lease = Unforked::open(|| open(lease::FILE, Access::Read))?;
+        let open = |file: &str| match files.directory() {
+            Some(directory) => directory.open(file, Access::Write).map(|(file, _)| file).map_err(fail),
+            None => Err(Error::only_to_look(files.path())),
+        };
+        if let Some(directory) = files.directory().filter(|_| is_writing) {
+            check_own(directory, name)?;
+        }
+        let file = match is_writing {
+            true => open(arena::FILE)?,
+            false => files.file(arena::FILE)?.ok_or_else(|| fail(Unopened::Missing))?.0,
+        };
+        let lease = files.locks(lease::FILE).map_err(fail)?;
         let producer = match is_writing {
-            true => Some(Unforked::open(|| open(lease::PRODUCER_FILE, Access::Write))?.into()),
+            true => Some(Unforked::open(|| open(lease::PRODUCER_FILE))?.into()),
             false => None,
         };
         // The first file of an arena goes first, and another's is made last.
-        if !is_there(directory, arena::FILE, &file)? {
+        let about = About::of(&file).map_err(|error| Error::io("fstat", &files.path().join(arena::FILE), error))?;
+        if !files.is(arena::FILE, about.identity) {
             return Ok(None);
         }
-        let path = directory.path().to_path_buf();
-        let directory = Some(directory.clone());
-        let parts = Parts { name: name.into(), path, directory, file, lease: lease.into(), producer };
+        let path = files.path().to_path_buf();
+        let files = Some(files.clone());
+        let parts = Parts { name: name.into(), path, files, file, lease: lease.into(), producer };
         let geometry = parts.geometry()?.ok_or_else(|| none(true))?;
         parts.open(geometry, self.large_pages).map(Some)
     }
@@ -269,7 +290,7 @@ impl ArenaOptions {
         let lease = Unforked::open(|| folder::reopen(&file, is_writing)).map_err(|error| fail("open", error))?;
         let lease = Arc::new(lease);
         let producer = is_writing.then(|| lease.clone());
-        let parts = Parts { name: name.into(), path, directory: None, file, lease, producer };
+        let parts = Parts { name: name.into(), path, files: None, file, lease, producer };
         let wanted = || {
             parts.check_empty()?;
             match about.bytes / CHUNK_BYTES as u64 {
@@ -299,11 +320,30 @@ fn is_there(directory: &Directory, name: &str, file: &File) -> Result<bool> {
     Ok(directory.about(name).is_some_and(|there| there.identity == ours.identity))
 }
 
+/// The files are those of no arena. It is looked for in the directory in which theirs lies.
+fn no_arena(files: &Files, name: &str, half_made: bool) -> Error {
+    let path = files.path();
+    Error::NoArena { arena: name.into(), dir: path.parent().unwrap_or(path).into(), half_made }
+}
+
+/// Refuses another enclave's arena to who writes: its kernel has the locks of those who make, hold and remove what is in it.
+fn check_own(directory: &Directory, name: &str) -> Result<()> {
+    if !directory.has(enclave::AGENT) {
+        return Ok(());
+    }
+    let why = format!(
+        "'{name}' is the arena of another enclave, whose programs alone make and remove regions in it: do that there, or, if \
+         it is no more, remove {} first",
+        directory.path().join(enclave::AGENT).display()
+    );
+    Err(Error::BadOption { option: "arena", why })
+}
+
 /// Refuses a finished arena that lacks a file with locks: in a new one nobody would find the locks that others have.
 fn check_locks(directory: &Directory) -> Result<()> {
     let Some((file, about)) = directory.file(arena::FILE)? else { return Ok(()) };
     let mut magic = [0; 8];
-    let read = directory::read_begin(&file, &mut magic);
+    let read = space::read_begin(&file, &mut magic);
     read.map_err(|error| Error::io("read", &directory.path().join(arena::FILE), error))?;
     if u64::from_le_bytes(magic) != arena::MAGIC || about.form != Form::File {
         return Ok(());
@@ -323,7 +363,7 @@ fn check_locks(directory: &Directory) -> Result<()> {
 struct Parts {
     name: String,
     path: PathBuf,
-    directory: Option<Directory>,
+    files: Option<Files>,
     file: File,
     lease: Arc<Unforked>,
     producer: Option<Arc<Unforked>>,
@@ -338,7 +378,7 @@ impl Parts {
     fn geometry(&self) -> Result<Option<Geometry>> {
         let mut header = vec![0; arena::HEADER_BYTES];
         // Reading a hole through a map would take memory, and end the process where there is none.
-        let length = directory::read_begin(&self.file, &mut header).map_err(|error| self.fail("read", error))?;
+        let length = space::read_begin(&self.file, &mut header).map_err(|error| self.fail("read", error))?;
         let bytes = About::of(&self.file).map_err(|error| self.fail("fstat", error))?.bytes;
         Geometry::decode(&header[..length], bytes).map_err(|corrupt| Error::Corrupt { dir: self.path.clone(), corrupt })
     }
@@ -346,7 +386,7 @@ impl Parts {
     /// Refuses a file with anything but zeros in it, unless somebody began to make an arena there.
     fn check_empty(&self) -> Result<()> {
         let mut magic = [0; 8];
-        directory::read_begin(&self.file, &mut magic).map_err(|error| self.fail("read", error))?;
+        space::read_begin(&self.file, &mut magic).map_err(|error| self.fail("read", error))?;
         if u64::from_le_bytes(magic) == arena::MAKING {
             return Ok(());
         }
@@ -366,7 +406,7 @@ impl Parts {
         let producers = self.producer.as_ref().and_then(|producer| producer.get());
         let producers = producers.ok_or_else(|| Error::Forked { region: self.name.clone() })?;
         let changing = Changing::begin(producers, &self.name, &self.path, || 0)?;
-        if let Some(directory) = &self.directory {
+        if let Some(directory) = self.files.as_ref().and_then(Files::directory) {
             let lease = self.lease.get().ok_or_else(|| Error::Forked { region: self.name.clone() })?;
             for (name, file) in [(lease::PRODUCER_FILE, producers), (lease::FILE, lease), (arena::FILE, &self.file)] {
                 if !is_there(directory, name, file)? {
@@ -395,7 +435,10 @@ impl Parts {
         }
         let system = |failure| Error::system(&self.path.join(arena::FILE), failure);
         // What was begun and not finished, if anything.
-        space::give_back(&self.file, 0, geometry.bytes()).map_err(system)?;
+        match space::is_device(&self.file) {
+            true => self.write_zeros(geometry)?,
+            false => space::give_back(&self.file, 0, geometry.bytes()).map_err(system)?,
+        }
         points::hit("arena.make.length");
         let begin_bytes = geometry.begin_bytes() as u64;
         if !is_large && !space::may_take(&self.file, begin_bytes) {
@@ -416,6 +459,15 @@ impl Parts {
         Ok(())
     }
 
+    /// Makes the whole of an arena read as zeros, in a device's memory: nothing of it can be given back.
+    fn write_zeros(&self, geometry: &Geometry) -> Result<()> {
+        let map = Mapping::shared(&self.file, 0, geometry.bytes() as usize, true)
+            .map_err(|failure| Error::system(&self.path.join(arena::FILE), failure))?;
+        let zeros = vec![0; CHUNK_BYTES];
+        (0..map.bytes()).step_by(CHUNK_BYTES).for_each(|at| map.write(at, &zeros));
+        Ok(())
+    }
+
     /// Whether the file consists of large pages, which have to be as large as a chunk.
     fn check_large(&self) -> Result<bool> {
         match space::large_page_bytes(&self.file) {
@@ -431,7 +483,7 @@ impl Parts {
 
     /// The arena as this process has it already, or opened.
     fn open(self, geometry: Geometry, large_pages: bool) -> Result<Arena> {
-        if geometry.is_handed_in() != self.directory.is_none() {
+        if geometry.is_handed_in() != self.files.is_none() {
             let why = match geometry.is_handed_in() {
                 true => "was made over a descriptor: open it by one, for its locks lie in it",
                 false => "was made in a directory: open it by its name there, for its locks lie beside it",
@@ -439,32 +491,43 @@ impl Parts {
             let why = format!("the arena at {} {why}", self.path.display());
             return Err(Error::BadOption { option: "arena", why });
         }
-        let about = About::of(&self.file).map_err(|error| self.fail("fstat", error))?;
-        let key = Key { identity: about.identity, is_writing: self.producer.is_some() };
+        let about_of = |file: &File| About::of(file).map_err(|error| self.fail("fstat", error));
+        let about = about_of(&self.file)?;
+        // A child that was forked meanwhile has no locks, and finds nothing that is its parent's.
+        let locks = self.lease.get().map_or(Ok(about.identity), |file| about_of(file).map(|about| about.identity))?;
+        let has_directory = self.files.as_ref().is_some_and(|files| files.directory().is_some());
+        let key = Key { identity: about.identity, locks, has_directory, is_writing: self.producer.is_some() };
         if let Some(shared) = known(key) {
             return Ok(Arena { shared });
         }
-        let further = match &self.directory {
+        let further = match &self.files {
             Some(_) => (1..arena::lease_files(geometry.regions())).map(|_| OnceBox::new()).collect(),
             None => Vec::new(),
         };
         let is_large = self.check_large()?;
-        let bytes = geometry.bytes() as usize;
-        let map = Mapping::shared(&self.file, 0, bytes, key.is_writing)
-            .map_err(|failure| Error::system(&self.path.join(arena::FILE), failure))?;
+        let area_bytes = if has_area(&geometry, about.bytes) { AREA_BYTES } else { 0 };
+        let bytes = geometry.bytes() as usize + area_bytes;
+        let map = Mapping::shared(&self.file, 0, bytes, key.is_writing);
+        let map = Arc::new(map.map_err(|failure| Error::system(&self.path.join(arena::FILE), failure))?);
         if large_pages && !is_large {
             map.prefer_large_pages();
         }
-        let Parts { name, path, directory, file, lease, producer } = self;
+        let Parts { name, path, files, file, lease, producer } = self;
+        let directory = files.as_ref().and_then(Files::directory);
+        let is_device = space::is_device(&file);
+        let is_filled = AtomicBool::new(is_filled(directory) || is_device);
+        let sharing = Sharing::of(&map, &geometry, directory, key.is_writing)?;
         let shared = Shared {
             name,
             path,
-            directory,
+            files,
             file: file.into(),
             about,
-            map: map.into(),
+            map,
             geometry,
             is_large,
+            is_device,
+            is_filled,
             lease,
             further,
             producer,
@@ -473,19 +536,25 @@ impl Parts {
             produced: Mutex::default(),
             changes: Mutex::default(),
             search: Mutex::new(super::Search::new(&geometry)),
+            sharing,
         };
         Ok(Arena { shared: remember(key, Arc::new(shared)) })
     }
 }
 
 impl Shared {
+    /// The directory with its files; `None` if it was handed in, or comes from a broker.
+    pub(super) fn directory(&self) -> Option<&Directory> {
+        self.files.as_ref().and_then(Files::directory)
+    }
+
     /// Opens a file with leases, which is open as `own`, once more, for a lock of its own.
     pub(super) fn reopen_leases(&self, number: u32, own: &File) -> Result<File> {
-        let Some(directory) = &self.directory else {
+        let Some(files) = &self.files else {
             return folder::reopen(own, false).map_err(|error| Error::io("open", &self.path, error));
         };
         let identity = |file: &File| About::of(file).map(|about| about.identity).ok();
-        let opened = directory.file(&arena::lease_file(number))?.map(|(file, _)| file);
+        let opened = files.kept(&arena::lease_file(number))?;
         // The name may be that of a later arena's file.
         opened.filter(|file| identity(file) == identity(own)).ok_or_else(|| {
             let dir = self.path.parent().unwrap_or(&self.path).into();

@@ -13,6 +13,11 @@ use stillframe_segment::arena;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Key {
     pub(super) identity: (u64, u64),
+    /// Of the file with the locks that tell who holds what. One arena may be seen in two directories, of which each has its own:
+    /// then it is another enclave's in one of them.
+    pub(super) locks: (u64, u64),
+    /// Whether it has its directory, in which is known who is to be asked and woken.
+    pub(super) has_directory: bool,
     pub(super) is_writing: bool,
 }
 

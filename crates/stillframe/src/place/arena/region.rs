@@ -198,7 +198,7 @@ impl ArenaRegion {
             }
         };
         let (at, bytes) = (u64::from(pages.start) * PAGE_BYTES as u64, pages.len() as u64 * PAGE_BYTES as u64);
-        if !self.arena.is_hugetlb()
+        if !self.arena.keeps_memory()
             && let Err(failure) = space::take(self.arena.file(), at, bytes)
         {
             let _ = self.give_back_taken(pages);

@@ -6,6 +6,7 @@
 //! full, gives back what is left; so it is when who removes one dies.
 
 use super::claimed::Claimed;
+use super::filling::keep_unfilled;
 use super::records::{Changes, Found};
 use super::{Arena, Shared};
 use crate::error::{Error, Result};
@@ -86,18 +87,45 @@ impl Arena {
         Ok(is_done)
     }
 
-    /// Removes the arena with all its regions, unless one of them has a producer; with `force` also then. Who has it open
-    /// keeps what he holds and goes on in files that nobody else can open, and makes no further region there. Returns the
-    /// bytes that go when it is closed everywhere.
+    /// Removes the arena with all its regions, unless one of them has a producer, or somebody fills it just now; with `force` also
+    /// then. Who has it open keeps what he holds and goes on in files that nobody else can open, and makes no further region there.
+    /// Returns the bytes that go when it is closed everywhere.
     ///
     /// # Errors
-    /// [`Error::InUse`] if a producer lives.
+    /// [`Error::InUse`] if a producer lives, or who fills it.
     pub(crate) fn remove_whole(&self, root: &Directory, force: bool) -> Result<u64> {
+        self.remove_if(root, force, |_| true).map(|removed| removed.unwrap_or(0))
+    }
+
+    /// As [`remove_whole`](Arena::remove_whole), unless it has all its memory: `None` if it has. It is this arena, and not another
+    /// that got its name meanwhile.
+    ///
+    /// # Errors
+    /// As of that; [`Error::NoArena`] if it was removed.
+    pub(crate) fn remove_unfilled(&self, root: &Directory) -> Result<Option<u64>> {
+        self.remove_if(root, false, |directory| !directory.has(arena::FILLED))
+    }
+
+    fn remove_if(
+        &self,
+        root: &Directory,
+        force: bool,
+        is_wanted: impl FnOnce(&Directory) -> bool,
+    ) -> Result<Option<u64>> {
         let shared = &self.shared;
         let missing = || Error::NoRegion { region: self.name().into(), dir: root.path().into() };
-        let directory = shared.directory.as_ref().ok_or_else(missing)?;
+        let directory = shared.directory().ok_or_else(missing)?;
         // Nobody makes a region meanwhile.
         shared.change(|_| {
+            // Nor fills what others left.
+            let kept = keep_unfilled(directory)?;
+            if kept.is_none() && !force {
+                let pid = shared.map.word32(arena::CREATOR_PID_AT).load(Acquire);
+                return Err(Error::InUse { region: self.name().into(), pid });
+            }
+            if !is_wanted(directory) {
+                return Ok(None);
+            }
             let mut locked = Vec::new();
             for (name, found) in self.regions_and_hidden()?.into_iter().filter(|_| !force) {
                 if !shared.try_produce(found.number)? {
@@ -107,7 +135,7 @@ impl Arena {
                 // Nor begins to produce one that is there.
                 locked.push(Claimed::new(shared, &name, found.number, found.generation));
             }
-            Arena::remove_files(root, directory, self.name())
+            Arena::remove_files(root, directory, self.name()).map(Some)
         })
     }
 
@@ -118,6 +146,9 @@ impl Arena {
         // The arena goes in one step: without this file there is none.
         directory.unlink(arena::FILE)?;
         points::hit("arena.remove.unlinked");
+        for name in [arena::FILLED, arena::FILLING] {
+            directory.unlink(name)?;
+        }
         // The file whose lock the caller has goes last: as long as it has its name, nobody makes another arena here, of which the
         // files would go, too.
         let mut locks: Vec<String> = directory.texts().into_iter().filter(|name| arena::is_lease_file(name)).collect();

@@ -8,6 +8,7 @@ use stillframe::{Arena, RegionOptions, TRACKERS, TrackerKind};
 use stillframe_segment::{PAGE_BYTES, arena, head, lease};
 
 pub mod content;
+pub mod refuse;
 mod watchdog;
 
 pub use watchdog::watchdog;

@@ -324,6 +324,29 @@ impl Play {
         Ok(Play { region, managed, tracked, loaned, extra, buffer, version })
     }
 
+    /// Plays versions while an observer elsewhere holds one, is woken by others, and holds the last. `holders` says how many hold
+    /// some, which is to be seen from here.
+    pub fn step_beside(&mut self, observer: &mut Helper, holders: impl Fn() -> usize) {
+        observer.expect("holds");
+        assert_eq!(holders(), 1, "its lock is seen from here");
+        self.steps(100);
+        self.step_until_heard(observer);
+        assert_eq!(holders(), 1);
+    }
+
+    /// Tells an observer to go on, and publishes until it says something.
+    pub fn step_until_heard(&mut self, observer: &mut Helper) {
+        observer.tell();
+        while observer.try_hear(Duration::from_millis(2)).is_none() {
+            self.step();
+        }
+    }
+
+    /// Writes and publishes so many versions.
+    pub fn steps(&mut self, count: usize) {
+        (0..count).for_each(|_| self.step());
+    }
+
     /// Writes and publishes the next version.
     pub fn step(&mut self) {
         self.write().unwrap();

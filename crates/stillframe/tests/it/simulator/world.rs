@@ -5,8 +5,9 @@ use crate::common::{Dir, Numbers, trackers};
 use std::collections::BTreeMap;
 use std::ops::Range;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::path::{Path, PathBuf};
 use stillframe::TrackerKind;
-use stillframe::{Arena, Array, Error, Loaned, Observer, Outcome, Region, RegionOptions, Rule, Snapshot, Tracked};
+use stillframe::{Array, Error, Loaned, Observer, Outcome, Region, RegionOptions, Rule, Snapshot, Tracked};
 use stillframe_kernel::points::{Death, Fate, set_fate};
 
 const NAMES: [&str; 2] = ["a", "b"];
@@ -28,6 +29,8 @@ pub struct Totals {
     pub half_done: u64,
     pub failures: u64,
     pub refusals: u64,
+    /// Versions that another machine held.
+    pub held_elsewhere: u64,
 }
 
 impl Totals {
@@ -40,6 +43,7 @@ impl Totals {
             half_done: self.half_done + other.half_done,
             failures: self.failures + other.failures,
             refusals: self.refusals + other.refusals,
+            held_elsewhere: self.held_elsewhere + other.held_elsewhere,
         }
     }
 }
@@ -64,9 +68,29 @@ struct Held {
 /// What came of a call, or what is wrong with what it left.
 type Checked = Result<Result<(), Error>, String>;
 
+/// Where the region of a run lies.
+pub struct Place {
+    /// Its directory.
+    pub dir: PathBuf,
+    /// Another machine that sees it too.
+    pub elsewhere: Option<Box<dyn Elsewhere>>,
+    /// What is removed when this is dropped.
+    #[allow(dead_code, reason = "it is kept for its end")]
+    pub kept: Dir,
+}
+
+/// Another machine, whose kernel does not know the locks of this one.
+pub trait Elsewhere {
+    /// Where it sees the region.
+    fn dir(&self) -> &Path;
+
+    /// Has what was let go there shown to be so.
+    fn settle(&self);
+}
+
 pub struct World<'a> {
     numbers: Numbers,
-    dir: Dir,
+    place: Place,
     tracker: TrackerKind,
     keep: usize,
     bound_bytes: Option<u64>,
@@ -97,17 +121,18 @@ enum End<T> {
 }
 
 impl<'a> World<'a> {
-    /// Plays the run of a seed.
-    pub fn play(seed: u64, log: bool, totals: &'a mut Totals) -> Result<(), String> {
+    /// Plays the run of a seed, in a place.
+    pub fn play(
+        seed: u64,
+        log: bool,
+        totals: &'a mut Totals,
+        place: impl FnOnce(&mut Numbers) -> Place,
+    ) -> Result<(), String> {
         let mut numbers = Numbers(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ 0x5151);
         for _ in 0..4 {
             numbers.next();
         }
-        let dir = Dir::plain("simulator");
-        if numbers.below(2) == 0 {
-            let own = dir.path().file_name().unwrap().to_str().unwrap();
-            Arena::options().dir("/dev/shm").bytes(256 << 20).regions(8).create(own).unwrap();
-        }
+        let place = place(&mut numbers);
         let all: Vec<TrackerKind> = trackers().into_iter().filter(|kind| *kind != TrackerKind::SoftDirty).collect();
         let tracker = all[numbers.below(all.len())];
         let bound_bytes = (numbers.below(3) == 0).then(|| [64u64 << 10, 256 << 10, 3 << 20][numbers.below(3)]);
@@ -115,7 +140,7 @@ impl<'a> World<'a> {
         totals.runs += 1;
         let mut world = World {
             numbers,
-            dir,
+            place,
             tracker,
             keep,
             bound_bytes,
@@ -153,10 +178,11 @@ impl<'a> World<'a> {
         }
         // The end is a good one, and nothing is left over.
         self.held.clear();
+        self.settle();
         self.say("end");
         self.publish(None)?;
         self.check_newest()?;
-        let damage = stillframe::inspect::verify(self.dir.path(), "r").map_err(|error| error.to_string())?;
+        let damage = stillframe::inspect::verify(&self.place.dir, "r").map_err(|error| error.to_string())?;
         if !damage.is_empty() {
             return Err(format!("{damage:?}"));
         }
@@ -182,7 +208,7 @@ impl<'a> World<'a> {
     fn options(&self) -> RegionOptions {
         let rule = if self.skips { Rule::Skip } else { Rule::Fail };
         let options =
-            Region::options().dir(self.dir.path()).tracker(self.tracker).keep(self.keep).rule(rule).threads(1);
+            Region::options().dir(&self.place.dir).tracker(self.tracker).keep(self.keep).rule(rule).threads(1);
         match self.bound_bytes {
             Some(bytes) => options.bound_bytes(bytes),
             None => options,
@@ -260,7 +286,7 @@ impl<'a> World<'a> {
         if !is_certain || self.numbers.below(6) > 0 {
             return None;
         }
-        let listed = Observer::options().dir(self.dir.path()).open("r").map(|observer| observer.versions());
+        let listed = Observer::options().dir(&self.place.dir).open("r").map(|observer| observer.versions());
         let there = listed.unwrap_or_default().into_iter().filter(|info| !info.retiring).map(|info| info.version);
         let known: Vec<u64> = there.filter(|version| self.older.contains_key(version)).collect();
         if known.is_empty() {
@@ -374,7 +400,13 @@ impl<'a> World<'a> {
                     && let Some((_, content)) = &self.newest
                 {
                     let content = content.clone();
-                    let snapshot = self.newest_snapshot()?;
+                    let snapshot = match &self.place.elsewhere {
+                        Some(elsewhere) if self.numbers.below(3) > 0 => {
+                            self.totals.held_elsewhere += 1;
+                            newest_in(elsewhere.dir())?
+                        }
+                        _ => self.newest_snapshot()?,
+                    };
                     self.held.push(Held { snapshot, content });
                     self.say("hold");
                 }
@@ -384,6 +416,7 @@ impl<'a> World<'a> {
                 if !self.held.is_empty() {
                     let index = self.numbers.below(self.held.len());
                     self.held.remove(index);
+                    self.settle();
                     self.say(format!("let go {index}"));
                 }
                 Ok(())
@@ -596,8 +629,12 @@ impl<'a> World<'a> {
     }
 
     fn newest_snapshot(&self) -> Result<Snapshot, String> {
-        let observer = Observer::options().dir(self.dir.path()).open("r");
-        observer.and_then(|observer| observer.newest()).map_err(|error| error.to_string())
+        newest_in(&self.place.dir)
+    }
+
+    /// What was let go elsewhere is seen to be free.
+    fn settle(&self) {
+        self.place.elsewhere.iter().for_each(|elsewhere| elsewhere.settle());
     }
 
     /// What one sees who looks all the time.
@@ -605,7 +642,7 @@ impl<'a> World<'a> {
         let Some((version, content)) = &self.newest else { return Ok(()) };
         if self.observer.is_none() {
             self.observer =
-                Some(Observer::options().dir(self.dir.path()).open("r").map_err(|error| error.to_string())?);
+                Some(Observer::options().dir(&self.place.dir).open("r").map_err(|error| error.to_string())?);
         }
         let Some(observer) = &self.observer else { return Ok(()) };
         let snapshot = observer.newest().map_err(|error| error.to_string())?;
@@ -630,6 +667,11 @@ impl<'a> World<'a> {
     fn check_held(&self) -> Result<(), String> {
         self.held.iter().try_for_each(|held| check_version(&held.snapshot, &held.content))
     }
+}
+
+fn newest_in(dir: &Path) -> Result<Snapshot, String> {
+    let observer = Observer::options().dir(dir).open("r");
+    observer.and_then(|observer| observer.newest()).map_err(|error| error.to_string())
 }
 
 fn same(whose: &str, name: &str, found: &[u8], expected: &[u8]) -> Result<(), String> {

@@ -1,0 +1,24 @@
+#!/bin/sh
+# In a machine, beside its agent: publishes versions, and follows those of another enclave; then answers the host, if TIMES are given.
+# usage: enclave-guest.sh OWN OTHER VERSIONS [TIMES]
+set -eu
+own=$1 other=$2 last=$3 times=${4:-}
+dir=/dev/shm/stillframe-$(id -u)
+
+# A program of the test, with its role.
+role() {
+    role=$1
+    shift
+    STILLFRAME_TEST_ROLE=$role STILLFRAME_TEST_ARGUMENTS=$(printf '%s\n' "$@") agents helper_process --exact --nocapture
+}
+
+status=0
+role play "$dir" "$own/r" "$last" 0 &
+player=$!
+role follow "$dir" "$other/r" "$last" holds || status=$?
+wait $player || status=$?
+if [ -n "$times" ]; then
+    role answer "$dir" host/ask "$own/answer" "$times" || status=$?
+    role rest "$dir" "$own/rest" || status=$?
+fi
+exit $status
