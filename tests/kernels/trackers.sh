@@ -6,12 +6,7 @@
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 
-# The executable of the engine's integration tests, in the build of all tests that FEATURES choose (Makefile).
-# shellcheck disable=SC2086
-path=$(cargo test --locked --workspace --lib --bins --tests ${FEATURES:-} --no-run --message-format=json |
-    grep -o '"executable":"[^"]*/it-[^"]*"' | cut -d'"' -f4 |
-    while read -r one; do ! "$one" --list trackers:: 2>/dev/null | grep -q '^trackers::' || echo "$one"; done | tail -1)
-[ -x "$path" ] || { echo "the integration tests of the engine were not built" >&2; exit 1; }
+path=$(tests/kernels/executable.sh trackers)
 
 for suite in trackers freed; do
     if [ $suite = freed ]; then versions=15; else versions=40; fi
