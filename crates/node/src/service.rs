@@ -320,7 +320,7 @@ mod tests {
     use super::*;
     use stillframe_link::identity;
 
-    const LONG: Duration = Duration::from_secs(20);
+    const LONG: Duration = Duration::from_secs(60);
 
     /// Of the connections between two nodes one ends, and only who sends on it learns that.
     #[test]
@@ -339,7 +339,7 @@ mod tests {
                 names_tls: None,
                 memory_bytes: None,
                 means: Means::Tls,
-                lease: Duration::from_secs(5),
+                lease: LONG,
             };
             Service::start(options).unwrap()
         };

@@ -1,4 +1,4 @@
-//! Pools of a real kernel, which takes root and large pages that can be gathered; elsewhere nothing is tested, and that is said.
+//! Pools of a real kernel, which takes root and large pages that can be gathered; elsewhere each test says that it was skipped and why.
 
 use std::fs;
 use std::os::unix::process::CommandExt;
@@ -13,6 +13,11 @@ use stillframe_pages::{Error, Page, Pool};
 const MIB: u64 = 1 << 20;
 const NOBODY: u32 = 65534;
 
+/// Says why a test does nothing.
+fn skip(why: impl std::fmt::Display) {
+    eprintln!("SKIPPED: {why}");
+}
+
 /// A pool that is given back at the end.
 struct Made(Pool);
 
@@ -23,7 +28,7 @@ impl Made {
         match reserve(&System::default(), &request) {
             Ok(pool) => Some(Made(pool)),
             Err(error @ (Error::NotPermitted { .. } | Error::NoSuchPage { .. } | Error::TooFew { .. })) => {
-                eprintln!("skipped: {error}");
+                skip(error);
                 None
             }
             Err(error) => panic!("{error}"),
@@ -104,7 +109,7 @@ fn a_pool_takes_no_more_than_its_bound() {
 fn other_users_have_nothing_of_a_pool_that_is_not_theirs() {
     let Some(made) = Made::new("users", 4 * MIB, own()) else { return };
     if user_id() != 0 {
-        return;
+        return skip("not root");
     }
     let create = |made: &Made| {
         let file = made.0.mount.path.join("file");
@@ -124,7 +129,7 @@ fn other_users_have_nothing_of_a_pool_that_is_not_theirs() {
 fn what_cannot_be_gathered_leaves_everything_as_it_was() {
     let system = System::default();
     if user_id() != 0 {
-        eprintln!("skipped: not root");
+        skip("not root");
         return;
     }
     let name = format!("test-much-{}", std::process::id());
@@ -132,7 +137,7 @@ fn what_cannot_be_gathered_leaves_everything_as_it_was() {
     let request = Request { name: name.clone(), bytes: 1 << 46, page: Page::Large, by_node: false, access: own() };
     match reserve(&system, &request) {
         Err(Error::TooFew { wanted, found, .. }) => assert!(found < wanted),
-        Err(Error::NoSuchPage { .. }) => return,
+        Err(error @ Error::NoSuchPage { .. }) => return skip(error),
         other => panic!("{other:?}"),
     }
     assert!(matches!(Pool::find(&system, &name), Err(Error::NoPool { .. })));

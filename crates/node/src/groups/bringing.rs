@@ -2,7 +2,7 @@
 //! version, for as long as somebody wants them.
 
 use crate::cluster::Cluster;
-use crate::groups::choosing::{Choice, SILENCE, Told};
+use crate::groups::choosing::{ASKED_AGAIN_MAX, Choice, SILENCE, Told};
 use crate::groups::fetch::{Fetch, Progress};
 use crate::groups::local::LocalRanks;
 use crate::groups::region::{Place, RankRegion};
@@ -30,7 +30,7 @@ const LINGER: Duration = Duration::from_secs(2);
 /// How long a version may be on its way without any byte of it.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// How soon after a version that could not be had the next one is asked for.
+/// How soon after a version that could not be had the next one is asked for, and nodes whose runs do not seem to be one.
 const AGAIN: Duration = Duration::from_millis(50);
 
 /// A group that is brought here.
@@ -78,6 +78,8 @@ struct Work {
     begun: Instant,
     failed: Option<(Instant, String)>,
     is_following: bool,
+    /// When nodes were asked again last, and how often they were.
+    asked_again: (Option<Instant>, u32),
 }
 
 /// Who is told what.
@@ -230,6 +232,7 @@ impl Bringing {
             begun: Instant::now(),
             failed: None,
             is_following: false,
+            asked_again: (None, 0),
         };
         loop {
             {
@@ -291,7 +294,29 @@ impl Bringing {
             None if !is_waiting => self.end_ranks(work, &places),
             None => {}
         }
+        if self.is_asking_again(work, &places) {
+            return None;
+        }
         self.standing(work, &places)
+    }
+
+    /// Asks nodes again whose runs do not seem to be one, a few times; whether it still does.
+    fn is_asking_again(&self, work: &mut Work, places: &BTreeMap<u32, (Node, RankTold)>) -> bool {
+        let (last, times) = &mut work.asked_again;
+        if work.present.is_some() || !self.state().told.is_in_doubt(places) {
+            // Another run may be in doubt later.
+            *times = 0;
+            return false;
+        }
+        if *times >= ASKED_AGAIN_MAX {
+            return false;
+        }
+        if last.is_none_or(|last| last.elapsed() >= AGAIN) {
+            (*last, *times) = (Some(Instant::now()), *times + 1);
+            let nodes: BTreeSet<Node> = places.values().map(|(node, _)| *node).collect();
+            nodes.into_iter().filter(|node| *node != self.node).for_each(|node| self.follow(node));
+        }
+        true
     }
 
     /// Publishes a version that has come, or gives it up.

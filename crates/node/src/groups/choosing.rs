@@ -3,7 +3,9 @@
 //!
 //! Ranks of one node agree on the run that they are of. Those of other nodes do not hear of it, so that each node calls the same
 //! run otherwise. Runs of two nodes are taken for one if the ranks were there at the same time: longer than with any other run of
-//! the other node, seen from both sides. Clocks need not agree, for all times are counted back from when they were told.
+//! the other node, seen from both sides. Clocks need not agree, for all times are counted back from when they were told. What took
+//! long on its way says that all was later than it was, so that a run which was there for a short time only may seem to have missed
+//! its other half: nodes are then asked again, and of what they said the earliest counts.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
@@ -18,6 +20,23 @@ const RUNS_MAX: usize = 16;
 struct Span {
     begin: Time,
     end: Option<Time>,
+    /// How long it was as it was told last, if it had ended.
+    length_ns: Option<Time>,
+}
+
+impl Span {
+    /// The same run, told of once more.
+    fn hear(&mut self, told: Span) {
+        let is_unchanged = self.length_ns == told.length_ns;
+        self.length_ns = told.length_ns;
+        self.end = match (self.end, told.end) {
+            // One of the two was longer on its way.
+            (Some(former), Some(end)) if is_unchanged => Some(end.min(former)),
+            // One that ended goes on when a rank of it begins again.
+            (former, end) => end.map(|end| former.map_or(end, |former| former.max(end))),
+        };
+        self.begin = self.begin.min(told.begin);
+    }
 }
 
 /// Nanoseconds since this list of nodes was made; before it, if negative.
@@ -56,10 +75,8 @@ impl Told {
         for RunTold { run, begun_ago_ns, seen_ago_ns } in &ranks.runs {
             let begin = now - Time::from(*begun_ago_ns);
             let end = (*seen_ago_ns > 0).then(|| now - Time::from(*seen_ago_ns));
-            let span = spans.entry(*run).or_insert(Span { begin, end });
-            span.begin = span.begin.min(begin);
-            // One that ended goes on when a rank of it begins again.
-            span.end = end.map(|end| span.end.map_or(end, |former| former.max(end)));
+            let told = Span { begin, end, length_ns: end.map(|end| end - begin) };
+            spans.entry(*run).or_insert(told).hear(told);
         }
         // One that is told of no more lives no more.
         let told = |run: &u64| ranks.runs.iter().any(|told| told.run == *run);
@@ -122,13 +139,8 @@ impl Told {
         places: &BTreeMap<u32, (Node, RankTold)>,
         present: Option<(u64, u64)>,
     ) -> Option<Choice> {
-        if places.is_empty() || places.len() < self.size() as usize {
-            return None;
-        }
         // Ranks of the lowest node are compared with, whatever node looks: all call the run the same.
-        let mut nodes: Vec<Node> = places.values().map(|(node, _)| *node).collect();
-        nodes.sort_unstable();
-        nodes.dedup();
+        let nodes = self.nodes_of(places);
         let (first, others) = nodes.split_first()?;
         let begun = |run: u64| self.spans.get(first).and_then(|spans| spans.get(&run)).map(|span| span.begin);
         let is_newer = |run: u64, version: u64| match present {
@@ -151,6 +163,28 @@ impl Told {
             }
         }
         found.into_iter().max_by_key(|choice| (begun(choice.run), choice.version))
+    }
+
+    /// Whether all ranks have a version of one number, which is of different runs as it seems.
+    pub(super) fn is_in_doubt(&self, places: &BTreeMap<u32, (Node, RankTold)>) -> bool {
+        let nodes = self.nodes_of(places);
+        let has = |node: &Node, version: u64| {
+            self.nodes.get(node).is_some_and(|ranks| ranks.versions.iter().any(|one| one.version == version))
+        };
+        let Some(first) = nodes.first().and_then(|first| self.nodes.get(first)) else { return false };
+        let is_there = first.versions.iter().any(|one| nodes.iter().all(|node| has(node, one.version)));
+        is_there && self.choose(places, None).is_none()
+    }
+
+    /// The nodes at which ranks are, lowest first; none if a rank is nowhere.
+    fn nodes_of(&self, places: &BTreeMap<u32, (Node, RankTold)>) -> Vec<Node> {
+        if places.len() < self.size() as usize {
+            return Vec::new();
+        }
+        let mut nodes: Vec<Node> = places.values().map(|(node, _)| *node).collect();
+        nodes.sort_unstable();
+        nodes.dedup();
+        nodes
     }
 
     /// Whether two nodes mean the same run.
@@ -191,8 +225,12 @@ pub(super) fn ago_ns(then_ns: u64, now_ns: u64) -> u64 {
     now_ns.saturating_sub(then_ns)
 }
 
-/// How long to wait for nodes that have said nothing yet before a group counts as known.
-pub(super) const SILENCE: Duration = Duration::from_secs(1);
+/// How often nodes are asked again whose runs do not seem to be one.
+pub(super) const ASKED_AGAIN_MAX: u32 = 10;
+
+/// How long to wait for nodes that have said nothing yet before a group counts as known. A node that lives answers in less, on a
+/// machine with much else to do, too; one that does not is lost soon.
+pub(super) const SILENCE: Duration = Duration::from_secs(5);
 
 #[cfg(test)]
 mod tests {
@@ -241,6 +279,28 @@ mod tests {
         // Then its ranks begin again.
         all.hear(Node(2), told(&[2, 3], &[(20, 60, 10), (21, 4, 0)], &[(3, 21)]));
         assert_eq!(choose(&all, None), Some((11, 3)));
+    }
+
+    #[test]
+    fn a_short_run_is_one_although_a_node_was_heard_late() {
+        let mut all = Told::new();
+        let places = |all: &Told| all.places(Node(9));
+        all.hear(Node(1), told(&[0, 1], &[(10, 5, 4)], &[(3, 10)]));
+        // Four seconds on its way.
+        all.hear(Node(2), told(&[2, 3], &[(20, 1, 0)], &[(3, 20)]));
+        all.hear(Node(2), told(&[2, 3], &[(20, 2, 1)], &[(3, 20)]));
+        assert_eq!((choose(&all, None), all.is_in_doubt(&places(&all))), (None, true));
+        // Asked again it is as late as before, and then not.
+        all.hear(Node(2), told(&[2, 3], &[(20, 2, 1)], &[(3, 20)]));
+        assert!(all.is_in_doubt(&places(&all)));
+        all.hear(Node(2), told(&[2, 3], &[(20, 5, 4)], &[(3, 20)]));
+        assert_eq!((choose(&all, None), all.is_in_doubt(&places(&all))), (Some((10, 3)), false));
+        // Late again, it does not get worse.
+        all.hear(Node(2), told(&[2, 3], &[(20, 2, 1)], &[(3, 20)]));
+        assert_eq!(choose(&all, None), Some((10, 3)));
+        // Without a version of one number there is no doubt.
+        all.hear(Node(2), told(&[2, 3], &[(20, 2, 1)], &[(4, 20)]));
+        assert_eq!((choose(&all, None), all.is_in_doubt(&places(&all))), (None, false));
     }
 
     #[test]

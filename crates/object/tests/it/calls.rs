@@ -7,7 +7,7 @@ use stillframe_object::{Assembly, Error, Object, Objects, WriteFragment};
 use stillframe_roster::readiness::Cause;
 
 const SOON: Duration = Duration::from_millis(50);
-const LONG: Duration = Duration::from_secs(30);
+const LONG: Duration = Duration::from_secs(60);
 
 fn objects(dir: &Dir) -> Objects {
     dir.objects()
@@ -260,7 +260,7 @@ fn who_waits_is_told_for_whom() {
     assert_eq!(all.version(), 0, "an error leaves what was shown");
     // The elements that are wanted are waited for, not the whole version.
     let mut above = object.read("{ var u [x:4,y:6] = u[x,y] }").attach().unwrap();
-    above.reattach(1, SOON).unwrap();
+    above.reattach(1, LONG).unwrap();
 
     let waiting = thread::spawn(move || {
         all.reattach(1, LONG).unwrap();
@@ -532,14 +532,13 @@ fn the_newest_complete_version_never_goes_back() {
     object.wait_newer(0, LONG).unwrap();
     let other = dir.objects().object_named("grid").unwrap();
     let (mut newest, begin) = (0, Instant::now());
-    while begin.elapsed() < Duration::from_secs(1) {
+    while newest <= 5 || begin.elapsed() < Duration::from_secs(1) {
         let now = other.newest().unwrap();
         assert!(now >= newest, "{now} after {newest}");
         newest = now;
     }
     stop.store(true, std::sync::atomic::Ordering::Relaxed);
     writers.into_iter().for_each(|writer| writer.join().unwrap());
-    assert!(newest > 5, "{newest}");
 }
 
 #[test]
@@ -552,7 +551,7 @@ fn who_opened_an_object_to_look_and_then_writes_is_noticed() {
     let looking = Objects::options().dir(dir.path()).look().unwrap().unwrap();
     let mut writer = looking.object_named("u").unwrap().write("{ var v = u }").attach().unwrap();
     writer.publish(1).unwrap();
-    all.reattach(1, Duration::from_secs(5)).unwrap();
+    all.reattach(1, LONG).unwrap();
     assert_eq!(object.newest().unwrap(), 1);
     writer.detach().unwrap();
     assert!(!object.is_alive().unwrap());

@@ -1,13 +1,13 @@
 //! Objects that are odd in name, shape, number or time.
 
 use crate::common::{Dir, watchdog};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, mpsc};
 use std::thread;
 use std::time::{Duration, Instant};
 use stillframe_object::{Error, Object, Objects};
 
-const LONG: Duration = Duration::from_secs(30);
+const LONG: Duration = Duration::from_secs(60);
 
 fn create(dir: &Dir, name: &str, text: &str) -> Object {
     dir.objects().create(name, text).create().unwrap()
@@ -114,16 +114,19 @@ fn who_waits_for_a_removed_object_is_told_in_time() {
     let mut reader = object.read("{ var v [y:100000] = u[0,y] }").attach().unwrap();
     reader.reattach(1, LONG).unwrap();
     assert!(reader.is_shown());
+    let (attached, is_attached) = mpsc::channel();
     let waiting = {
         let object = object.clone();
         thread::spawn(move || {
             let begin = Instant::now();
             let mut all = object.read("{ var v = u }").attach().unwrap();
+            attached.send(()).unwrap();
             let read = all.reattach(2, Duration::from_millis(700)).unwrap_err();
             let newer = object.wait_newer(1, Duration::from_millis(300)).unwrap_err();
             (begin.elapsed(), read, newer)
         })
     };
+    is_attached.recv().unwrap();
     thread::sleep(Duration::from_millis(100));
     dir.objects().remove("u", true).unwrap();
     for version in 2..6 {
@@ -151,7 +154,8 @@ fn boards_are_written_anew_while_others_read() {
             thread::spawn(move || {
                 let mut newest = 0;
                 let mut reader = object.read("{ var v = u }").attach().unwrap();
-                while !done.load(Ordering::Relaxed) {
+                // One that begins late sees what is there at the end.
+                while !done.load(Ordering::Relaxed) || newest == 0 {
                     let now = object.newest().unwrap();
                     assert!(now >= newest, "{now} after {newest}");
                     newest = now;

@@ -4,6 +4,8 @@ use crate::support::{Guard, Scene, files, until, wait};
 use bytemuck::{Pod, Zeroable};
 use std::io::{BufRead, BufReader, Read};
 use std::process::{Command, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use stillframe::{
     Array, Attributes, DType, Declaration, Element, Kind, Observer, Order, Outcome, Region, Rule, VariableId,
 };
@@ -247,7 +249,7 @@ fn what_get_takes_is_of_one_version_while_the_producer_goes_on() {
     let scene = Scene::new();
     let (mut region, u) = scene.region("busy", &[64 * 1024]);
     region.publish(1).commit().unwrap();
-    let stop = std::sync::atomic::AtomicBool::new(false);
+    let stop = AtomicBool::new(false);
     std::thread::scope(|scope| {
         let stopped = &stop;
         let looks = scope.spawn(|| {
@@ -258,11 +260,11 @@ fn what_get_takes_is_of_one_version_while_the_producer_goes_on() {
                 (version, all || version == 1.0)
             };
             let looks: Vec<_> = (0..10).map(look).collect();
-            stopped.store(true, std::sync::atomic::Ordering::Relaxed);
+            stopped.store(true, Ordering::Relaxed);
             looks
         });
         let mut version = 1;
-        while !stop.load(std::sync::atomic::Ordering::Relaxed) && !looks.is_finished() {
+        while !stop.load(Ordering::Relaxed) && !looks.is_finished() {
             version += 1;
             region.slice_mut(&u).fill(version as f64);
             region.publish(version).commit().unwrap();
@@ -281,9 +283,12 @@ fn watch_counts_what_happens_in_an_interval() {
     let mut command = scene.command(&["watch", "busy", "--json", "--interval", "0.3"]);
     let mut child = Guard(command.stdout(Stdio::piped()).spawn().unwrap());
     let lines = BufReader::new(child.0.stdout.take().unwrap()).lines();
+    // Until both lines were read, however long the command takes to begin.
+    let watched = Arc::new(AtomicBool::new(false));
+    let stop = Arc::clone(&watched);
     let publish = std::thread::spawn(move || {
-        for version in 2..100 {
-            region.slice_mut(&u)[version as usize] = 1.0;
+        for version in (2..).take_while(|_| !stop.load(Ordering::Relaxed)) {
+            region.slice_mut(&u)[version as usize % 100_000] = 1.0;
             region.publish(version).commit().unwrap();
             std::thread::sleep(std::time::Duration::from_millis(10));
         }
@@ -291,6 +296,7 @@ fn watch_counts_what_happens_in_an_interval() {
     });
     let samples: Vec<serde_json::Value> =
         lines.take(2).map(|line| serde_json::from_str(&line.unwrap()).unwrap()).collect();
+    watched.store(true, Ordering::Relaxed);
     let busiest =
         samples.iter().map(|sample| sample["regions"][0]["publish_rate_hz"].as_f64().unwrap()).fold(0.0, f64::max);
     assert!(busiest > 1.0, "{samples:?}");

@@ -265,7 +265,7 @@ fn observers_see_what_the_producer_had_in_large_pages() {
 #[test]
 fn of_a_large_page_in_which_little_is_written_little_is_copied() {
     let _watchdog = watchdog(600);
-    let Some(_pages) = LargePages::take(8) else {
+    let Some(pages) = LargePages::take(8) else {
         eprintln!("skipped: the machine gives no large pages");
         return;
     };
@@ -279,7 +279,7 @@ fn of_a_large_page_in_which_little_is_written_little_is_copied() {
         let mut region = dir.options().tracker(tracker).copy_unit(unit).create("r").unwrap();
         let tracked = region.track::<u64>("tracked").unwrap();
         let observer: Observer = dir.observe("r");
-        let mut memory = LargeMemory::new(4 * LARGE_LENGTH).unwrap();
+        let mut memory = pages.make(|| LargeMemory::new(4 * LARGE_LENGTH));
         // A page that comes only now is new to the tracker, too.
         memory.slice_mut().fill(1);
         let mut before = 0;
@@ -307,7 +307,7 @@ fn of_a_large_page_in_which_little_is_written_little_is_copied() {
 #[test]
 fn what_is_written_is_seen_of_an_array_that_grows_into_large_pages() {
     let _watchdog = watchdog(600);
-    let Some(_pages) = LargePages::take(4) else {
+    let Some(pages) = LargePages::take(4) else {
         eprintln!("skipped: the machine gives no large pages");
         return;
     };
@@ -318,7 +318,7 @@ fn what_is_written_is_seen_of_an_array_that_grows_into_large_pages() {
             let mut region = dir.options().tracker(tracker).create("r").unwrap();
             let tracked = region.track::<u64>("tracked").unwrap();
             let observer: Observer = dir.observe("r");
-            let mut memory = LargeMemory::behind_small(2 * LARGE_LENGTH).unwrap();
+            let mut memory = pages.make(|| LargeMemory::behind_small(2 * LARGE_LENGTH));
             for version in 1..=12u64 {
                 let length = if version < 4 { LARGE_LENGTH - 100 } else { end };
                 let slice = &mut memory.slice_mut()[5..length];
