@@ -93,7 +93,8 @@ check-long: ## links in the documentation of the code, and the linter where the 
 suites: ## all tests of cargo, in their short form: ARGS="-E 'package(still) & test(/^step::/)'" chooses
 	scripts/setup.sh export c tcasm xpmem memory etcd fabric containers nextest
 	$(TEST_BUILD)
-	$(NEXTEST) --profile default $(ARGS)
+	STILLFRAME_TEST_VERSIONS=$${STILLFRAME_TEST_VERSIONS-40} STILLFRAME_TEST_HISTORIES=$${STILLFRAME_TEST_HISTORIES-10} \
+		$(NEXTEST) --profile default $(ARGS)
 	cargo test $(filter-out --lib --bins --tests,$(CHOICE)) --doc
 
 suites-long: ## all tests of cargo at length, with those that the short form leaves out

@@ -35,13 +35,14 @@ from nodes_runtimes import Etcd, Runtimes  # noqa: E402
 KINDS = ("rank", "runtime", "etcd")
 ROWS, BANDS = 144, 2
 PERIOD_NS = 50_000_000
-LEASE_SECONDS = 2
+#: Long enough for a node that gets no processor for a while to keep its own.
+LEASE_SECONDS = 10
 #: Seconds. Nothing comes near them unless something hangs.
-PATIENCE = 20
+PATIENCE = 60
 #: Seconds. Ranks and readers have to go on within them, where others take the processors too.
 RECOVERY = 60
-#: How often a point is tried before it counts as one that is not reached.
-TRIES = 6
+#: How often a point is tried before it counts as one that is not reached. Each try waits longer than the one before.
+TRIES = 12
 #: Of the home, and of a node that begins, which most runtimes pass only when others end or the names are lost.
 HOME = {"home.claimed", "home.begun", "home.asked", "report.taken", "change.taken", "decision.made", "roster.sent"}
 HOME |= {"home.given"}
@@ -191,6 +192,11 @@ class Figures:
             if point:
                 self.at[point] += 1
                 self.tries[point] -= 1
+
+    def window(self, point, seconds):
+        """How long to wait until something dies at a point: so long at first, and longer where that was in vain."""
+        with self.lock:
+            return seconds * max(1, self.tries[point])
 
     def note_recovery(self, kind, ms):
         with self.lock:
@@ -501,7 +507,7 @@ class Group:
             self.figures.note_kill("rank")
             teller = self.start_rank(name, {"STILLFRAME_DIE_AT": f"{point}:{self.dice.choice((1, 2, 3))}"})
             # It comes anew every few seconds.
-            if not self.await_end(lambda: teller.is_alive, lambda: None, 5):
+            if not self.await_end(lambda: teller.is_alive, lambda: None, self.figures.window(point, 5)):
                 if teller.process.returncode != -signal.SIGKILL:
                     raise Wrong(f"{name} ended with {teller.process.returncode}: {self.state()}")
                 self.figures.note_kill("rank", point)
@@ -529,7 +535,8 @@ class Group:
             self.look(self.dice.choice(("reader0", "reader2")))
         if point:
             self.start_runtime(index, point, self.dice.choice((1, 2, 5, 20)) if point in OFTEN else 1)
-            if self.await_death(index, lambda: self.provoke(index, point), 12 if point in LOST | HOME else 6):
+            seconds = LEASE_SECONDS + 10 if point in LOST else 12 if point in HOME else 6
+            if self.await_death(index, lambda: self.provoke(index, point), self.figures.window(point, seconds)):
                 self.figures.note_kill("runtime", point)
             else:
                 self.end_runtime(index)
@@ -622,7 +629,7 @@ class Group:
             inner = self.runtimes[index].inner
             if inner:
                 os.kill(inner, signal.SIGSTOP)
-                time.sleep(LEASE_SECONDS + 1.5)
+                time.sleep(LEASE_SECONDS + 2)
                 os.kill(inner, signal.SIGCONT)
                 # nsenter stopped with it.
                 os.kill(self.runtimes[index].pid, signal.SIGCONT)
@@ -696,12 +703,18 @@ def work(number, options, figures, is_over):
         life += 1
 
 
+def usual_seed():
+    """The same in each run, unless STILLFRAME_TEST_SEED is another one, or `random`."""
+    text = os.environ.get("STILLFRAME_TEST_SEED", "1")
+    return random.SystemRandom().getrandbits(32) if text == "random" else int(text)
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--kills", type=int, default=7, help="of each kind, at least (7)")
     parser.add_argument("--seconds", type=float, help="end after so long, whatever is still to be done")
     parser.add_argument("--groups", type=int, default=2, help="of three nodes, beside each other (2)")
-    parser.add_argument("--seed", type=int, default=int(time.time()), help="for what is chosen by chance")
+    parser.add_argument("--seed", type=int, default=usual_seed(), help="for what is chosen by chance")
     parser.add_argument("--failures", type=int, default=5, help="end after so many (5)")
     target = Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target"))
     parser.add_argument("--programs", type=Path, default=target / "debug", help="where still and nodes-rank are")
@@ -715,7 +728,7 @@ def main():
         print(f"skipped: {error}")
         return 0
     begin = time.monotonic()
-    faulthandler.dump_traceback_later((options.seconds or max(120, options.kills * 20)) + 240, exit=True)
+    faulthandler.dump_traceback_later(4 * (options.seconds or max(120, options.kills * 20)) + 600, exit=True)
     is_over = lambda: options.seconds is not None and time.monotonic() - begin > options.seconds  # noqa: E731
     print(f"seed {options.seed}", flush=True)
     threads = [

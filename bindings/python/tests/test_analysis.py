@@ -309,7 +309,7 @@ def test_a_reducer_holds_nothing_while_it_waits(tmp_path: Path) -> None:
         u = region.array("u", (1000,))
         region.publish(1)
         files = {tmp_path / "u.csv": analysis.Statistics("u")}
-        arguments = {"timeout": 20.0, "every": True, "polite": False, "progress": lambda snapshot: seen.append(snapshot.version)}
+        arguments = {"timeout": 60.0, "every": True, "polite": False, "progress": lambda snapshot: seen.append(snapshot.version)}
         thread = threading.Thread(target=analysis.run, args=("r", files), kwargs=arguments)
         thread.start()
         while seen != [1]:
@@ -320,9 +320,11 @@ def test_a_reducer_holds_nothing_while_it_waits(tmp_path: Path) -> None:
             region.publish(version)
             while seen[-1] != version:
                 time.sleep(0.01)
-        time.sleep(0.05)
-        assert [info.version for info in sf.open("r").versions()] == [3]
-    thread.join(30)
+        limit = time.monotonic() + 60
+        while [info.version for info in sf.open("r").versions()] != [3]:
+            assert time.monotonic() < limit
+            time.sleep(0.01)
+    thread.join(60)
     assert not thread.is_alive() and seen == [1, 2, 3]
 
 

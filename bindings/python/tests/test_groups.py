@@ -60,7 +60,7 @@ def test_a_group_shows_the_version_that_all_ranks_have(spawn: Spawn) -> None:
         assert np.allclose(np.unique(whole), [2.0, 2.1, 2.2])
     assert 2 in group.versions()
     publish(ranks[2], 3)
-    assert group.next(after=2, timeout=20).version == 3
+    assert group.next(after=2, timeout=60).version == 3
     assert group.version(3).version == 3
     with pytest.raises(sf.Timeout, match=r"waited \d+ ms for a version above 3 of group 'heat': rank"):
         group.newest_after(3, timeout=0.15)
@@ -72,19 +72,19 @@ def test_a_dead_rank_is_named_and_an_ended_program_ends_the_loop(spawn: Spawn) -
     ranks = [start(spawn, rank, 2) for rank in range(2)]
     for rank in ranks:
         publish(rank, 1)
-    group = sf.open_group("heat", wait=20)
+    group = sf.open_group("heat", wait=60)
     ranks[1].kill()
     publish(ranks[0], 2)
     assert [info.state for info in group.ranks()] == ["live", "dead"]
     with pytest.raises(sf.RankGone, match="rank 1 of 2 of group 'heat' is gone: its newest is version 1"):
-        group.newest_after(1, timeout=20)
+        group.newest_after(1, timeout=60)
     seen = []
     with pytest.raises(sf.RankGone):
-        seen.extend(snapshot.version for snapshot in group.iterate(timeout=20))
+        seen.extend(snapshot.version for snapshot in group.iterate(timeout=60))
     assert seen == [1]
     ranks[0].kill()
     with pytest.raises(sf.RankGone):
-        seen.extend(snapshot.version for snapshot in group.iterate(timeout=20, after=1))
+        seen.extend(snapshot.version for snapshot in group.iterate(timeout=60, after=1))
 
 
 def test_a_program_whose_ranks_end_one_after_another_ends_the_loop() -> None:
@@ -92,11 +92,11 @@ def test_a_program_whose_ranks_end_one_after_another_ends_the_loop() -> None:
     for region in regions:
         region.array("u", shape=(10,))
         region.publish(1)
-    group = sf.open_group("heat", wait=20)
+    group = sf.open_group("heat", wait=60)
     regions[0].close()
     closing = threading.Timer(0.1, regions[1].close)
     closing.start()
-    assert [snapshot.version for snapshot in group.iterate(timeout=20)] == [1]
+    assert [snapshot.version for snapshot in group.iterate(timeout=60)] == [1]
     closing.join()
 
 

@@ -310,7 +310,7 @@ def test_who_waits_in_vain_is_told_for_whom() -> None:
         obj.wait_newer(1, timeout=None)
     assert ended.value.complete == 1
     with pytest.raises(sf.ProducerGone):
-        reader.reattach_newer(timeout=20)
+        reader.reattach_newer(timeout=60)
 
 
 def test_a_version_that_went_is_lost() -> None:

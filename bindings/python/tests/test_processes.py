@@ -33,10 +33,10 @@ def test_another_process_sees_each_version_whole(spawn: Spawn) -> None:
     producer = spawn(PRODUCER)
     assert producer.hear() == "ready 0 0.0"
     producer.tell()
-    with sf.open("melt", wait=20.0) as observer:
+    with sf.open("melt", wait=60.0) as observer:
         producer.hear()
         for version in range(1, 20):
-            snapshot = observer.next(after=version - 1, timeout=20.0)
+            snapshot = observer.next(after=version - 1, timeout=60.0)
             assert snapshot.version == snapshot.attrs["step"] == version
             assert (snapshot["u"] == version).all()
             assert snapshot["u"].flags.f_contiguous
@@ -46,7 +46,7 @@ def test_another_process_sees_each_version_whole(spawn: Spawn) -> None:
         producer.end()
         assert not observer.alive
         with pytest.raises(sf.ProducerGone):
-            observer.next(after=20, timeout=20.0)
+            observer.next(after=20, timeout=60.0)
         assert (observer.newest()["u"] == 20).all()
 
 

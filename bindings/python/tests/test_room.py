@@ -148,7 +148,7 @@ def on_full_file_system(regions: Path, code: str) -> None:
         pytest.skip("only root can mount a small file system")
     mount = 'mount --make-rprivate / && mount -t tmpfs -o size=32m,mode=700 none "$1" && exec "$2" -c "$3"'
     command = ["unshare", "-m", "sh", "-c", mount, "sh", str(regions), sys.executable, FULL + textwrap.dedent(code)]
-    subprocess.run(command, check=True, timeout=60)
+    subprocess.run(command, check=True, timeout=300)
 
 
 def test_wait_waits_in_a_file_system_that_is_full(regions: Path) -> None:

@@ -286,24 +286,31 @@ def test_closed_snapshots_say_so() -> None:
 def test_iterating_every_version_leaves_none_out() -> None:
     with sf.create("r", keep=32) as region:
         u = region.array("u", (1000,))
+        seen: list[int] = []
+        over = threading.Event()
 
         def produce() -> None:
             for version in range(1, 41):
+                # An observer without a processor must not fall behind what is kept for it.
+                while version > len(seen) + 16 and not over.wait(0.001):
+                    pass
                 u[:] = version
                 region.publish(version)
                 time.sleep(0.002)
 
         thread = threading.Thread(target=produce)
         thread.start()
-        seen = []
-        with sf.open("r", wait=10.0) as observer:
-            for snapshot in observer.iterate(timeout=1.0, every=True):
-                with snapshot:
-                    assert (snapshot["u"] == snapshot.version).all()
-                    seen.append(snapshot.version)
-                if snapshot.version == 40:
-                    break
-        thread.join()
+        try:
+            with sf.open("r", wait=60.0) as observer:
+                for snapshot in observer.iterate(timeout=60.0, every=True):
+                    with snapshot:
+                        assert (snapshot["u"] == snapshot.version).all()
+                        seen.append(snapshot.version)
+                    if snapshot.version == 40:
+                        break
+        finally:
+            over.set()
+            thread.join()
         assert seen == list(range(1, 41))
 
 
@@ -357,7 +364,7 @@ def test_other_threads_run_while_one_waits() -> None:
 
         def wait() -> None:
             try:
-                observer.next(after=1, timeout=20.0)
+                observer.next(after=1, timeout=120.0)
                 outcome.append("came")
             except sf.Error as error:
                 outcome.append(error)
@@ -366,11 +373,12 @@ def test_other_threads_run_while_one_waits() -> None:
         thread.start()
         counted = 0
         until = time.monotonic() + 0.3
-        while time.monotonic() < until:
+        # However slowly: without the interpreter not before the wait ended.
+        while counted <= 1000 or time.monotonic() < until:
             counted += 1
-        assert counted > 1000 and not outcome
+        assert not outcome
         region.publish(2)
-        thread.join(10)
+        thread.join(60)
         assert outcome == ["came"]
 
 
@@ -399,7 +407,8 @@ def crowded(rule: Literal["wait", "skip", "fail"], timeout: float | None = None)
 
 @pytest.mark.parametrize("rule", ["wait", "skip", "fail"])
 def test_the_rules_at_the_bound(rule: Literal["wait", "skip", "fail"]) -> None:
-    region, held = crowded(rule, timeout=0.4)
+    # Who waits although its rule says otherwise has an hour to do so, and the watchdog ends it before.
+    region, held = crowded(rule, timeout=0.4 if rule == "wait" else 3600.0)
     with region:
         start = time.monotonic()
         if rule == "skip":
@@ -408,7 +417,7 @@ def test_the_rules_at_the_bound(rule: Literal["wait", "skip", "fail"]) -> None:
         else:
             with pytest.raises(sf.OutOfSpace, match="bound"):
                 region.publish(3)
-        assert (time.monotonic() - start >= 0.4) == (rule == "wait")
+        assert time.monotonic() - start >= 0.4 or rule != "wait"
         assert (held["u"] == 1).all()
         held.close()
         assert not region.publish(4).skipped

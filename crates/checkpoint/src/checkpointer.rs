@@ -223,7 +223,7 @@ impl Drop for Checkpointer {
 pub(crate) mod tests {
     use super::*;
     use crate::{Saved, State};
-    use stillframe::{AnySnapshot, Observer, Region};
+    use stillframe::{AnySnapshot, Observer, Polite, Region};
 
     pub(super) fn shared(options: CheckpointerOptions, to: &Path) -> Shared {
         let saver = Saver::open(to, options.save.clone()).unwrap();
@@ -239,23 +239,43 @@ pub(crate) mod tests {
 
     #[test]
     fn the_last_version_of_a_producer_that_is_gone_is_saved_whatever_the_share() {
-        let dir = tempfile::Builder::new().prefix("checkpointer-").tempdir_in("/dev/shm").unwrap();
-        let (regions, to) = (dir.path().join("regions"), dir.path().join("store"));
-        let mut region = Region::options().dir(&regions).create("r").unwrap();
-        region.array::<f64>("u", &[4]).unwrap();
-        region.publish(7).commit().unwrap();
-        region.close().unwrap();
-        let shared = Arc::new(shared(Checkpointer::options().dir(&regions).share(1e-6), &to));
-        let target = find(&shared.options, "r").unwrap();
-        let watch = Watch::new(shared.clone(), target);
-        // More than its share for as long as it looks.
-        let used = stillframe_kernel::process_time();
-        while stillframe_kernel::process_time() - used < Duration::from_millis(20) {}
-        std::thread::scope(|scope| {
-            scope.spawn(|| shared.save_all());
-            shared.end_watch(watch.run());
-        });
-        assert_eq!(shared.record().status().safe, [7]);
+        for options in [
+            Checkpointer::options(),
+            Checkpointer::options().every(7),
+            Checkpointer::options().every_time(Duration::from_nanos(1)),
+            Checkpointer::options().when("true").unwrap(),
+            Checkpointer::options().all(true),
+        ] {
+            let dir = tempfile::Builder::new().prefix("checkpointer-").tempdir_in("/dev/shm").unwrap();
+            let (regions, to) = (dir.path().join("regions"), dir.path().join("store"));
+            let mut region = Region::options().dir(&regions).create("r").unwrap();
+            let array = region.array::<f64>("u", &[1 << 16]).unwrap();
+            region.slice_mut(&array).fill(1.0);
+            region.publish(7).commit().unwrap();
+            region.close().unwrap();
+            // At a byte each second more is owed than any test waits for, however idle the machine is.
+            let polite = Polite::new().bytes_per_s(1).keep_class();
+            let target = Observer::options().dir(&regions).polite(polite).open_any("r").unwrap();
+            let mut bytes = vec![0; 8 << 16];
+            target.newest().unwrap().ranks()[0].read("u", 0, &mut bytes).unwrap();
+            assert!(!target.pause(Some(Duration::ZERO)));
+            let shared = Arc::new(shared(options.dir(&regions), &to));
+            let watch = Watch::new(shared.clone(), Some(target));
+            std::thread::scope(|scope| {
+                scope.spawn(|| shared.save_all());
+                scope.spawn(|| {
+                    let ended = watch.run();
+                    shared.end_watch(ended)
+                });
+                let begin = std::time::Instant::now();
+                while shared.record().status().safe != [7] && begin.elapsed() < Duration::from_secs(60) {
+                    std::thread::sleep(Duration::from_millis(1));
+                }
+                let safe = shared.record().status().safe;
+                shared.command(Command::Cancel);
+                assert_eq!(safe, [7], "{:?}", shared.options);
+            });
+        }
     }
 
     /// A version that could not be saved, and one before it that was, later: as where several are saved at once.

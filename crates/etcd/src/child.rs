@@ -36,6 +36,12 @@ const LOOK: Duration = Duration::from_millis(20);
 /// How many ports are tried: one that was free may be taken by the time etcd binds it.
 const PORTS: usize = 5;
 
+/// How long to wait for the last lines of an etcd that has ended, which what it started could keep open.
+const LOG_LIMIT: Duration = Duration::from_secs(5);
+
+/// The lowest port that is tried.
+const PORT_MIN: u16 = 10_000;
+
 /// Bytes of data that it keeps, at most. They are memory.
 const QUOTA_BYTES: u64 = 1 << 30;
 
@@ -178,7 +184,7 @@ impl ChildOptions {
         loop {
             let left = self.deadline.saturating_sub(begin.elapsed());
             if let Some(status) = child.process.ended() {
-                return Err(self.failed(begin, &format!("it ended ({status})"), child.log()));
+                return Err(self.failed(begin, &format!("it ended ({status})"), child.process.whole_log()));
             }
             let (asking, limit) = (client.clone(), left.min(Duration::from_millis(500)));
             match reactor.wait("start", limit, async move { asking.members(limit).await }) {
@@ -289,6 +295,16 @@ impl Process {
         self.child.lock().unwrap_or_else(PoisonError::into_inner).try_wait().ok().flatten()
     }
 
+    /// The last lines of one that has ended: those that it wrote right before are waited for.
+    fn whole_log(&self) -> Vec<String> {
+        let begin = Instant::now();
+        // The thread that reads them has it, too.
+        while Arc::strong_count(&self.log) > 1 && begin.elapsed() < LOG_LIMIT {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        self.log().iter().cloned().collect()
+    }
+
     fn log(&self) -> MutexGuard<'_, VecDeque<String>> {
         self.log.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -328,10 +344,23 @@ fn is_in_use(log: &[String]) -> bool {
     log.iter().any(|line| line.contains("address already in use"))
 }
 
+/// A port that is free. If possible it is one that the system gives nobody who asks for any: when this etcd has ended, the next one is to
+/// find it free, and an outgoing connection of anybody else might have got it.
 fn free_port(address: IpAddr) -> Result<u16> {
+    if let Some(given_from) = given_from().filter(|from| *from > PORT_MIN) {
+        let number = |_| PORT_MIN + (crate::epoch::random() % u64::from(given_from - PORT_MIN)) as u16;
+        if let Some(port) = (0..PORTS).map(number).find(|port| TcpListener::bind((address, *port)).is_ok()) {
+            return Ok(port);
+        }
+    }
     let bound = TcpListener::bind((address, 0)).and_then(|listener| listener.local_addr());
     let why = |error: std::io::Error| Error::option(format!("the address {address} of etcd"), error.to_string());
     bound.map(|bound| bound.port()).map_err(why)
+}
+
+/// The first of the ports that the system gives to those who ask for any.
+fn given_from() -> Option<u16> {
+    fs::read_to_string("/proc/sys/net/ipv4/ip_local_port_range").ok()?.split_whitespace().next()?.parse().ok()
 }
 
 /// A directory with data in memory.

@@ -89,13 +89,13 @@ mod tests {
     use super::*;
     use std::process::Command;
 
-    const LONG: Duration = Duration::from_secs(20);
+    const LONG: Duration = Duration::from_secs(60);
 
     #[test]
     fn who_ends_is_told_once() {
         let exits = Exits::new().unwrap();
-        let mut stays = Command::new("sleep").arg("60").spawn().unwrap();
-        let mut goes = Command::new("sleep").arg("60").spawn().unwrap();
+        let mut stays = Command::new("sleep").arg("600").spawn().unwrap();
+        let mut goes = Command::new("sleep").arg("600").spawn().unwrap();
         assert_eq!([stays.id(), goes.id(), goes.id()].map(|process| exits.add(process).unwrap()), [true; 3]);
         assert!(exits.wait(Duration::ZERO).is_empty());
         goes.kill().unwrap();

@@ -145,19 +145,25 @@ mod tests {
         }
     }
 
-    /// Blocks that do not panic take this long, so that others are at work when one does.
+    /// Blocks that do not panic take this long from when one does, so that they are at work then.
     const LATE: Duration = Duration::from_millis(20);
 
     #[test]
     fn a_panic_of_any_thread_is_passed_on_when_no_thread_is_at_work_any_more() {
         let workers = Workers::new(3);
         let caller = std::thread::current().id();
+        let deadline = Instant::now() + Duration::from_secs(60);
         for callers in [true, false] {
             let (done, panicked) = (AtomicUsize::new(0), AtomicBool::new(false));
             let work = |_| {
                 if (std::thread::current().id() == caller) == callers && !panicked.swap(true, Ordering::Relaxed) {
                     // No hook takes its time, as that of `panic!` does.
                     std::panic::resume_unwind(Box::new("on purpose"));
+                }
+                // However late the thread comes that is to panic, there is work for it.
+                while !panicked.load(Ordering::Relaxed) {
+                    assert!(Instant::now() < deadline, "a thread is gone");
+                    std::thread::yield_now();
                 }
                 std::thread::sleep(LATE);
                 done.fetch_add(1, Ordering::Relaxed);
@@ -169,7 +175,7 @@ mod tests {
             assert_eq!((now, done.load(Ordering::Relaxed)), (8, 8), "a panic of the caller: {callers}");
         }
         // All threads are there for the next work: each item waits for all of them.
-        let (arrived, deadline) = (AtomicUsize::new(0), Instant::now() + Duration::from_secs(60));
+        let arrived = AtomicUsize::new(0);
         workers.parallel_for(3, 3, &|_| {
             arrived.fetch_add(1, Ordering::Relaxed);
             while arrived.load(Ordering::Relaxed) < 3 {

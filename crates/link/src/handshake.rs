@@ -209,7 +209,7 @@ fn say_why<S: Side>(socket: &Socket, side: &mut S, received: &mut [u8], mut to_s
 /// Takes what the other side still sends, until it has ended the connection: otherwise what it sends would be answered by a reset,
 /// which lets it forget the alert before it reads it.
 pub(crate) fn linger(socket: &Socket) {
-    let deadline = Deadline::after(std::time::Duration::from_millis(500));
+    let deadline = Deadline::after(std::time::Duration::from_secs(3));
     let mut rest = [0; 4 << 10];
     for _ in 0..64 {
         if !matches!(socket.receive(&mut rest, deadline), Ok(1..)) {

@@ -11,7 +11,7 @@ use stillframe_kernel::points;
 const LOOK: Duration = Duration::from_millis(50);
 
 /// How long an etcd that ends with its runtime may keep the port that the next one is to have.
-const PORT_LIMIT: Duration = Duration::from_secs(5);
+const PORT_LIMIT: Duration = Duration::from_secs(30);
 
 /// An etcd that goes on at one address, with what it keeps in memory, until this is dropped.
 #[derive(Debug)]

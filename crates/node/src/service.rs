@@ -320,7 +320,7 @@ mod tests {
     use super::*;
     use stillframe_link::identity;
 
-    const LONG: Duration = Duration::from_secs(20);
+    const LONG: Duration = Duration::from_secs(60);
 
     /// Directories of some nodes, and the job's certificate.
     struct Place(tempfile::TempDir);
@@ -343,7 +343,7 @@ mod tests {
                 names_tls: None,
                 memory_bytes: None,
                 means: Means::Tls,
-                lease: Duration::from_secs(5),
+                lease: LONG,
             };
             let begin = std::time::Instant::now();
             loop {

@@ -64,7 +64,7 @@ int main(int argc, char **argv) {
     stillframe_region *region = stillframe_begin("bound", 0, 0);
     CHECK(region);
     CHECK(processors() == 1);
-    for (int look = 0; look < 1000 && (found = copying(argv[1])) != wanted; look++)
+    for (int look = 0; look < 6000 && (found = copying(argv[1])) != wanted; look++)
         usleep(10000);
     printf("%d threads beside this one, on %d processors\n", found, given);
     CHECK(found == wanted);

@@ -11,7 +11,7 @@ use crate::{Error, Result};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use stillframe::{AnyObserver, AnySnapshot, Observer, Polite};
-use stillframe_kernel::memory;
+use stillframe_kernel::{memory, points};
 
 /// Longest sleep before it asks whether it is to end, or the producer is gone.
 const TICK: Duration = Duration::from_millis(50);
@@ -320,6 +320,7 @@ impl Watch {
         }
         self.schedule.see(held.version());
         self.position = Some(Position::behind(&held));
+        points::hit("look.seen");
         Ok(Look::On)
     }
 

@@ -110,7 +110,7 @@ fn run(program: &str, arguments: &[&str]) -> bool {
 /// As [`run`], again and again: a program that another test starts has all files of this process open for a moment, those
 /// of the file system too.
 fn run_while_in_use(program: &str, arguments: &[&str]) -> bool {
-    let end = Instant::now() + Duration::from_secs(20);
+    let end = Instant::now() + Duration::from_secs(60);
     while !run(program, arguments) {
         if Instant::now() > end {
             return false;

@@ -1,5 +1,7 @@
 //! Ranks in processes of their own, killed at random instants and begun again in any number and order: they go on from the
 //! same version, it has in all of them what was published as that version, and nothing is lost that all ranks had.
+//!
+//! `STILLFRAME_TEST_SEED` plays one seed alone: a number, or `random`.
 
 use crate::reading::{Numbers, Place, watchdog};
 use std::io::Read;
@@ -8,6 +10,9 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 use stillframe::{Declaration, Element, Group, Kind, Part, Region};
 use stillframe_checkpoint::{Recovery, SaveOptions, Saver};
+
+/// Longer than anything takes on a busy machine.
+const LONG: Duration = Duration::from_secs(120);
 
 /// Elements of the global array: a few pages for each rank.
 const ELEMENTS: usize = 5000;
@@ -42,7 +47,7 @@ fn helper_process() {
         assert!(found == expected(version), "rank {rank} of {ranks} has something else as version {version}");
     }
     println!("\nbegun {}", region.version().unwrap_or(0));
-    let numbers = &mut Numbers(u64::from(std::process::id()));
+    let numbers = &mut Numbers(arguments[4].parse().unwrap());
     for version in region.version().unwrap_or(0) + 1.. {
         region.bytes_mut(u).unwrap().copy_from_slice(bytemuck::cast_slice(&expected(version)));
         region.publish(version).commit().unwrap();
@@ -50,8 +55,8 @@ fn helper_process() {
     }
 }
 
-fn spawn(place: &Place, rank: u32, ranks: u32) -> Child {
-    let arguments = format!("{} {} {rank} {ranks}", place.shm().display(), place.store().display());
+fn spawn(place: &Place, rank: u32, ranks: u32, seed: u64) -> Child {
+    let arguments = format!("{} {} {rank} {ranks} {seed}", place.shm().display(), place.store().display());
     Command::new(std::env::current_exe().unwrap())
         .args(["recovery_kill::helper_process", "--exact", "--nocapture"])
         .env("STILLFRAME_TEST_RANK", arguments)
@@ -94,7 +99,7 @@ fn play(seed: u64, rounds: usize) {
         (1..order.len()).rev().for_each(|index| order.swap(index, numbers.below(index + 1)));
         let mut children = Vec::new();
         for rank in order {
-            children.push(spawn(&place, rank, ranks));
+            children.push(spawn(&place, rank, ranks, numbers.next()));
             std::thread::sleep(Duration::from_micros([0, 500, 20_000][numbers.below(3)]));
         }
         // While they begin, or when all are at work.
@@ -109,7 +114,7 @@ fn play(seed: u64, rounds: usize) {
                 (is_new && group.ranks().ok()?.iter().all(|rank| rank.state == stillframe::RankState::Live))
                     .then_some(())
             };
-            while is_whole().is_none() && begin.elapsed() < Duration::from_secs(20) {
+            while is_whole().is_none() && begin.elapsed() < LONG {
                 std::thread::sleep(Duration::from_millis(2));
             }
             if numbers.below(2) == 0 {
@@ -141,9 +146,15 @@ fn all_ranks_go_on_from_the_same_version_whenever_they_are_killed() {
     if std::env::var("STILLFRAME_TEST_RANK").is_ok() {
         return;
     }
-    let _watchdog = watchdog(240);
+    let _watchdog = watchdog(600);
+    let seeds = match std::env::var("STILLFRAME_TEST_SEED").ok().as_deref() {
+        Some("random") => vec![stillframe_kernel::unix_ns()],
+        Some(number) => vec![number.parse().unwrap()],
+        None => vec![1, 2],
+    };
+    println!("seeds {seeds:?}");
     std::thread::scope(|scope| {
-        for seed in 1..=2 {
+        for seed in seeds {
             scope.spawn(move || play(seed, 60));
         }
     });

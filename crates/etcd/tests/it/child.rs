@@ -4,10 +4,12 @@ use crate::common;
 
 use crate::common::{LONG, described, open, signal, start, until, watchdog};
 use rcgen::{BasicConstraints, CertificateParams, ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair};
+use std::fmt::{Debug, Display};
 use std::io::{BufRead, BufReader};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use stillframe_etcd::{Child, Cluster, Error, Etcd, JoinOptions, Shard, Tls};
 use stillframe_object::Names;
@@ -34,12 +36,12 @@ fn a_role_is_played() {
         None => {
             let child = start();
             println!("\nstarted {} {}", child.process(), child.directory().display());
-            std::thread::sleep(LONG);
+            std::thread::sleep(10 * LONG);
         }
         Some((_, endpoint)) => {
             let etcd = common::at(endpoint);
             let cluster =
-                Cluster::join(&etcd, JoinOptions::new("stopped", "a:1").lease(Duration::from_secs(2))).unwrap();
+                Cluster::join(&etcd, JoinOptions::new("stopped", "a:1").lease(Duration::from_secs(10))).unwrap();
             cluster.claim(&[Shard::new(5).unwrap()]).unwrap();
             println!("\nclaimed");
             loop {
@@ -83,23 +85,28 @@ fn a_node_that_was_stopped_does_not_act_as_home_afterwards() {
     let mut lines = BufReader::new(stopped.stdout.take().unwrap()).lines();
     words(&mut lines, "claimed");
     assert_eq!(words(&mut lines, "at")[2], "true");
-    let reading = std::thread::spawn(move || lines.map_while(Result::ok).collect::<Vec<_>>());
+    // When it looked, and whether it was the home.
+    let looks = Arc::new(Mutex::new(Vec::<(u64, bool)>::new()));
+    let reading = {
+        let looks = looks.clone();
+        std::thread::spawn(move || {
+            for line in lines.map_while(Result::ok) {
+                let Some((at, acts)) = line.strip_prefix("at ").and_then(|look| look.split_once(' ')) else { continue };
+                looks.lock().unwrap().push((at.parse().unwrap(), acts == "true"));
+            }
+        })
+    };
     signal(stopped.id(), libc::SIGSTOP);
     let shard = Shard::new(5).unwrap();
     until("the other is the home", || other.claim(&[shard]).unwrap()[0].node == other.node());
     let taken_ns = stillframe_kernel::boot_ns();
     signal(stopped.id(), libc::SIGCONT);
-    std::thread::sleep(Duration::from_millis(300));
+    let later = || looks.lock().unwrap().iter().filter(|(at_ns, _)| *at_ns > taken_ns).count();
+    until("it goes on", || later() > 100);
     stopped.kill().unwrap();
     stopped.wait().unwrap();
-    let lines = reading.join().unwrap();
-    let looks: Vec<(u64, bool)> = lines
-        .iter()
-        .filter_map(|line| line.strip_prefix("at ")?.split_once(' '))
-        .map(|(at, acts)| (at.parse().unwrap(), acts == "true"))
-        .collect();
-    assert!(looks.iter().filter(|(at_ns, _)| *at_ns > taken_ns).count() > 10, "it went on");
-    assert!(looks.iter().all(|(at_ns, acts)| !acts || *at_ns < taken_ns));
+    reading.join().unwrap();
+    assert!(looks.lock().unwrap().iter().all(|(at_ns, acts)| !acts || *at_ns < taken_ns));
     assert!(other.acts_as_home(shard).is_some());
 }
 
@@ -113,7 +120,7 @@ fn one_that_does_not_start_says_why() {
     let failed = Child::options().port(port).start().unwrap_err();
     let Error::Child { log, .. } = &failed else { panic!("{failed}") };
     assert!(log.iter().any(|line| line.contains("address already in use")), "{failed}");
-    let failed = Child::options().program("/bin/sleep").deadline(Duration::from_secs(1)).start().unwrap_err();
+    let failed = Child::options().program("/bin/sleep").deadline(LONG).start().unwrap_err();
     assert!(matches!(&failed, Error::Child { why, .. } if why.contains("ended")), "{failed}");
     let failed = Child::options().address([0, 0, 0, 0].into()).start().unwrap_err();
     assert!(failed.to_string().contains("certificates"), "{failed}");
@@ -124,17 +131,31 @@ fn a_call_that_nobody_answers_names_all_addresses() {
     let _watchdog = watchdog(120);
     let child = start();
     let options = |limit| Etcd::options().endpoint("http://127.0.0.1:1").deadline(limit);
-    let names = options(Duration::from_millis(300)).endpoint("http://127.0.0.1:2").open().unwrap().names();
-    let failed = names.get("u").unwrap_err();
+    let named = |limit| options(limit).endpoint("http://127.0.0.1:2").open().unwrap().names();
+    let failed = refused(&["range", "127.0.0.1:1", "127.0.0.1:2", "refused"], |limit| named(limit).get("u"));
     assert!(failed.is_timeout());
-    let text = failed.to_string();
-    assert!(["range", "127.0.0.1:1", "127.0.0.1:2", "refused"].iter().all(|part| text.contains(part)), "{text}");
+    let names = named(Duration::from_millis(300));
     assert!(names.put("u", &described("text", 1)).is_err());
     assert!(names.wait("u", Duration::from_millis(50)).is_err());
     // The next one is tried.
     let names = options(LONG).endpoint(child.endpoint()).open().unwrap().names();
     names.put("u", &described("text", 1)).unwrap();
     assert_eq!(names.list().unwrap(), ["u"]);
+}
+
+/// The error of a call that says all of this: as calls are tried again until their limit, they are given a longer one where they were
+/// not even tried once before.
+fn refused<T: Debug, E: Display>(texts: &[&str], call: impl Fn(Duration) -> Result<T, E>) -> E {
+    let mut limit = Duration::from_millis(500);
+    loop {
+        let failed = call(limit).map(|got| format!("{got:?}")).expect_err("it is to be refused");
+        let said = failed.to_string();
+        if texts.iter().all(|text| said.contains(text)) {
+            return failed;
+        }
+        assert!(limit < LONG, "{said}");
+        limit *= 2;
+    }
 }
 
 /// Certificates and keys of a job, below a directory.
@@ -174,19 +195,22 @@ fn with_certificates_only_those_of_the_job_are_heard() {
     let own = job.certify("own");
     let child = Child::options().tls(own.clone()).deadline(LONG).start().unwrap();
     assert!(child.endpoint().starts_with("https://"));
-    let reach = |tls: Tls| Etcd::options().endpoint(child.endpoint()).tls(tls).deadline(Duration::from_secs(2)).open();
+    let within = |limit: Duration, tls: Tls| Etcd::options().endpoint(child.endpoint()).tls(tls).deadline(limit).open();
+    let reach = |tls: Tls| within(LONG, tls);
     let names = reach(job.certify("second")).unwrap().names();
     names.put("u", &described("text", 1)).unwrap();
     assert_eq!(names.get("u").unwrap(), Some(described("text", 1)));
 
     // One that another authority signed is refused by etcd; an etcd that another authority signed is refused here.
     let stranger = others.certify("stranger");
-    let unknown = reach(Tls { ca: own.ca.clone(), ..stranger.clone() }).unwrap().names().get("u").unwrap_err();
-    assert!(unknown.to_string().contains("https://127.0.0.1"), "{unknown}");
-    let unknown = reach(Tls { ca: stranger.ca.clone(), ..own.clone() }).unwrap().names().get("u").unwrap_err();
-    assert!(unknown.to_string().contains("invalid peer certificate"), "{unknown}");
+    let get = |tls: &Tls, limit| within(limit, tls.clone()).unwrap().names().get("u");
+    let unknown = Tls { ca: own.ca.clone(), ..stranger.clone() };
+    refused(&["https://127.0.0.1"], |limit| get(&unknown, limit));
+    let unknown = Tls { ca: stranger.ca.clone(), ..own.clone() };
+    refused(&["invalid peer certificate"], |limit| get(&unknown, limit));
     let plain = child.endpoint().replace("https", "http");
-    assert!(common::at(&plain).names().get("u").is_err());
+    let plain = Etcd::options().endpoint(plain).deadline(Duration::from_secs(2)).open().unwrap();
+    assert!(plain.names().get("u").is_err());
     let missing = reach(Tls { key: place.join("nothing"), ..own.clone() }).unwrap_err();
     assert!(missing.to_string().contains("nothing"), "{missing}");
     let swapped = reach(Tls { key: own.certificate.clone(), ..own.clone() }).unwrap_err();

@@ -7,8 +7,13 @@ use std::time::{Duration, Instant};
 use stillframe_etcd::{Child, Cluster, Error, Etcd, Event, JoinOptions, Shard, Standing, shard_of};
 use stillframe_object::Names;
 
+/// A node whose lease does not end while a test runs, however long it gets no processor.
 fn join(etcd: &Etcd, name: &str) -> Cluster {
-    Cluster::join(etcd, JoinOptions::new(name, "10.0.0.1:4000").lease(Duration::from_secs(2))).unwrap()
+    join_for(etcd, name, Duration::from_secs(600))
+}
+
+fn join_for(etcd: &Etcd, name: &str, lease: Duration) -> Cluster {
+    Cluster::join(etcd, JoinOptions::new(name, "10.0.0.1:4000").lease(lease)).unwrap()
 }
 
 fn shard(number: u32) -> Shard {
@@ -136,7 +141,8 @@ fn a_home_that_hears_nothing_steps_down_before_another_gets_its_shard() {
     let child = start();
     let proxy = Proxy::start(child.endpoint());
     let (cut_off, other) = (at(&proxy.endpoint()), open(&child));
-    let (one, two) = (join(&cut_off, "one"), join(&other, "two"));
+    // Long enough for a node that gets no processor for a while not to lose it before it is cut off.
+    let (one, two) = (join_for(&cut_off, "one", Duration::from_secs(10)), join(&other, "two"));
     let home = one.claim(&[shard(0)]).unwrap()[0];
     assert_eq!(one.acts_as_home(shard(0)), Some(home.term));
     proxy.cut();
@@ -162,7 +168,7 @@ fn what_happened_while_a_connection_was_cut_is_told_afterwards() {
     let child = start();
     let proxy = Proxy::start(child.endpoint());
     let (cut_off, other) = (at(&proxy.endpoint()), open(&child));
-    let cluster = Cluster::join(&cut_off, JoinOptions::new("one", "a:1").lease(Duration::from_secs(60))).unwrap();
+    let cluster = Cluster::join(&cut_off, JoinOptions::new("one", "a:1").lease(Duration::from_secs(600))).unwrap();
     for round in 0..3 {
         let is_compacted = round == 2;
         let names = other.names();
@@ -224,6 +230,7 @@ fn who_waits_for_a_name_is_woken_after_a_connection_was_cut() {
 fn etcd_that_lost_its_data_is_filled_again_by_those_who_know() {
     let _watchdog = watchdog(120);
     let child = start();
+    // Nobody is given it who asks for any port.
     let port = child.endpoint().rsplit_once(':').unwrap().1.parse().unwrap();
     let (first, second) = (open(&child), open(&child));
     let (one, two) = (join(&first, "one"), join(&second, "two"));

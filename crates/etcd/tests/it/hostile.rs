@@ -3,8 +3,7 @@
 use crate::bytes;
 use crate::gateway;
 
-use crate::common::{described, open, start, told_until, until, watchdog};
-use std::time::Duration;
+use crate::common::{LONG, described, open, start, told_until, until, watchdog};
 use stillframe_etcd::{Cluster, Error, Event, JoinOptions, Shard, values};
 use stillframe_object::Names;
 
@@ -61,7 +60,7 @@ fn what_nobody_writes_is_refused_by_its_key_and_all_else_goes_on() {
     };
     refused("stillframe/object/bad", names.get("bad").map(drop));
     refused("stillframe/object/bad", names.put("bad", &described("text", 1)).map(drop));
-    refused("stillframe/object/bad", names.wait("bad", Duration::from_secs(5)).map(drop));
+    refused("stillframe/object/bad", names.wait("bad", LONG).map(drop));
     refused("stillframe/object/bad", names.remove("bad", described("", 1).id).map(drop));
     // Others of the same transaction are not concerned.
     let mixed = names.put_all(&[("bad".into(), described("text", 1)), ("good".into(), described("text", 2))]);

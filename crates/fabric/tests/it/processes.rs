@@ -24,6 +24,14 @@ fn other() {
     let bytes = pattern(BYTES);
     match what {
         "send" => sender.send(1, &[], Source::Bytes(&bytes), LONG).unwrap(),
+        "part" => {
+            let mut frame = receiver.next(LONG).unwrap().unwrap();
+            frame.read(&mut vec![0; 1 << 20], LONG).unwrap();
+            sender.send(3, &[], Source::Nothing, LONG).unwrap();
+            // Until it is killed.
+            std::thread::sleep(LONG);
+            return;
+        }
         _ => {
             let mut into = vec![0; BYTES];
             receiver.next(LONG).unwrap().unwrap().read(&mut into, LONG).unwrap();
@@ -104,11 +112,11 @@ fn a_process_that_is_killed_ends_bulk_on_the_other_side() {
         assert!(matches!(error, Error::Closed { missing_bytes: 1.., .. }), "{provider}: {error}");
 
         // It takes a part, and is killed while this side sends the rest.
-        let Some((mut child, connection)) = start("receive", provider) else { continue };
-        let (sender, _receiver) = connection.split();
+        let Some((mut child, connection)) = start("part", provider) else { continue };
+        let (sender, mut receiver) = connection.split();
         std::thread::scope(|scope| {
             let sending = scope.spawn(|| sender.send(1, &[], Source::Bytes(&much), LONG));
-            std::thread::sleep(std::time::Duration::from_millis(200));
+            assert_eq!(receiver.next(LONG).unwrap().unwrap().kind(), 3, "it has a part");
             child.0.kill().unwrap();
             let error = sending.join().unwrap().unwrap_err();
             assert!(matches!(error, Error::Closed { .. }), "{provider}: {error}");

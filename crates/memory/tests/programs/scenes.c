@@ -851,7 +851,7 @@ static void storm(void) {
         CHECK(pthread_create(&brief, NULL, allocates, (void *)20) == 0);
         pid_t child = fork();
         if (child == 0) {
-            alarm(60);
+            alarm(150);
             pthread_t own;
             CHECK(pthread_create(&own, NULL, allocates, (void *)30) == 0);
             free(allocates((void *)40));

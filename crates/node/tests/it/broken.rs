@@ -1,15 +1,16 @@
 //! Connections that break at any time, readers that go back and give up, and ranks that repart: nobody ever reads a version that is torn
 //! or mixed, and afterwards all is well.
 
-use crate::common::watchdog;
+use crate::common::{seed, watchdog};
 use crate::places::{Fault, Nodes};
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Barrier, Mutex};
 use std::time::Duration;
 use stillframe_object::{Error, Objects, ReadFragment};
 
 const CELLS: u64 = 24_000;
 const RANKS: u64 = 3;
-const LONG: Duration = Duration::from_secs(30);
+const LONG: Duration = Duration::from_secs(60);
 
 /// Of which a part changes with each version, so that pieces are sent and others are not.
 fn value(version: u64, index: u64) -> i64 {
@@ -28,8 +29,25 @@ impl Dice {
     }
 }
 
+/// The last version that anybody published, and whether it is to stay so.
+#[derive(Default)]
+struct Last {
+    version: u64,
+    is_over: bool,
+}
+
+/// The version after this one, unless that is the last of all.
+fn next(last: &Mutex<Last>, version: u64) -> Option<u64> {
+    let mut last = last.lock().unwrap();
+    if last.is_over && version >= last.version {
+        return None;
+    }
+    last.version = last.version.max(version + 1);
+    Some(version + 1)
+}
+
 /// A rank that publishes, and gives its place to another fragment of the same elements now and then.
-fn run_rank(objects: &Objects, rank: u64, is_over: &AtomicBool, last: &AtomicU64) {
+fn run_rank(objects: &Objects, rank: u64, last: &Mutex<Last>, all_are_complete: &Barrier) {
     let (block, mut dice) = (CELLS / RANKS, Dice(rank + 77));
     let object = objects.wait("u", LONG).unwrap();
     let begin = rank * block;
@@ -39,9 +57,8 @@ fn run_rank(objects: &Objects, rank: u64, is_over: &AtomicBool, last: &AtomicU64
     };
     let mut fragment = attach(0).unwrap();
     let mut version = 0;
-    while !is_over.load(Ordering::Relaxed) || version < last.load(Ordering::Relaxed) {
-        version += 1;
-        last.fetch_max(version, Ordering::Relaxed);
+    while let Some(next) = next(last, version) {
+        version = next;
         let values = fragment.variable_mut::<i64>("v").unwrap();
         for (at, index) in values.iter_mut().zip(begin..) {
             let now = value(version, index);
@@ -68,7 +85,8 @@ fn run_rank(objects: &Objects, rank: u64, is_over: &AtomicBool, last: &AtomicU64
     while object.newest().unwrap() < version {
         std::thread::sleep(Duration::from_millis(5));
     }
-    std::thread::sleep(Duration::from_secs(2));
+    // Who detaches before others have heard that it is complete could take it away from them.
+    all_are_complete.wait();
 }
 
 fn check(all: &ReadFragment, from: u64, version: u64) {
@@ -118,16 +136,17 @@ fn run_reader(objects: &Objects, seed: u64, is_over: &AtomicBool) -> u64 {
 
 #[test]
 fn connections_may_break_at_any_time() {
-    let seconds = std::env::var("STILLFRAME_TEST_SECONDS").ok().and_then(|text| text.parse().ok()).unwrap_or(5_u64);
+    let seconds = std::env::var("STILLFRAME_TEST_SECONDS").ok().and_then(|text| text.parse().ok()).unwrap_or(0_u64);
     let _watchdog = watchdog(seconds + 120);
     let nodes = Nodes::new("broken", RANKS as usize);
     let objects: Vec<Objects> = (0..RANKS as usize).map(|node| nodes.objects(node)).collect();
     let object = objects[0].create("u", "var u [24000] int64").create().unwrap();
-    let (is_over, last) = (AtomicBool::new(false), AtomicU64::new(0));
+    let (is_over, last, all_are_complete) = (AtomicBool::new(false), Mutex::default(), Barrier::new(RANKS as usize));
+    let seed = seed(77);
     std::thread::scope(|scope| {
         for rank in 0..RANKS {
-            let (objects, is_over, last) = (&objects[rank as usize], &is_over, &last);
-            scope.spawn(move || run_rank(objects, rank, is_over, last));
+            let (objects, last, all_are_complete) = (&objects[rank as usize], &last, &all_are_complete);
+            scope.spawn(move || run_rank(objects, rank, last, all_are_complete));
         }
         let readers: Vec<_> = (0..2 * RANKS)
             .map(|number| {
@@ -135,10 +154,10 @@ fn connections_may_break_at_any_time() {
                 scope.spawn(move || run_reader(objects, number + 1, is_over))
             })
             .collect();
-        let mut dice = Dice(std::process::id().into());
+        let mut dice = Dice(seed);
         let begin = std::time::Instant::now();
         let mut breaks = 0;
-        while begin.elapsed() < Duration::from_secs(seconds) {
+        while breaks < 60 || begin.elapsed() < Duration::from_secs(seconds) {
             std::thread::sleep(Duration::from_millis(dice.roll(60)));
             let (from, to) = (dice.roll(RANKS) as usize, dice.roll(RANKS) as usize);
             if from == to {
@@ -159,9 +178,10 @@ fn connections_may_break_at_any_time() {
             }
             breaks += 1;
         }
+        last.lock().unwrap().is_over = true;
         is_over.store(true, Ordering::Relaxed);
         let seen: Vec<u64> = readers.into_iter().map(|reader| reader.join().unwrap()).collect();
-        println!("{breaks} breaks; versions that were read: {seen:?} of {}", last.load(Ordering::Relaxed));
+        println!("{breaks} breaks; versions that were read: {seen:?} of {}", last.lock().unwrap().version);
         let _ = object;
     });
 }

@@ -38,7 +38,7 @@ impl Drop for Node {
 
 fn connect(place: &Path, name: &str) -> Option<BufReader<UnixStream>> {
     let stream = UnixStream::connect(place.join(name).join(".objects/runtime")).ok()?;
-    stream.set_read_timeout(Some(Duration::from_secs(10))).unwrap();
+    stream.set_read_timeout(Some(LONG)).unwrap();
     Some(BufReader::new(stream))
 }
 

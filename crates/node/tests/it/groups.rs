@@ -15,7 +15,7 @@ use stillframe_wire::group::{
     GroupGet, GroupName, GroupPiece, GroupRank, GroupRanks, GroupSent, RankTold, RankVersion, RunTold,
 };
 
-const LONG: Duration = Duration::from_secs(30);
+const LONG: Duration = Duration::from_secs(60);
 
 fn value(version: u64, rank: u32, index: usize) -> i64 {
     version as i64 * 1_000_003 + i64::from(rank) * 10_007 + index as i64

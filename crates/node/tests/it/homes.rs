@@ -1,10 +1,11 @@
 //! Homes of objects, spread over the nodes of a job.
 
 use crate::common::watchdog;
+use crate::gateway;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
-use stillframe_etcd::{SHARDS, Shard, shard_of};
+use stillframe_etcd::{Child, SHARDS, Shard, shard_of};
 use stillframe_link::{Means, identity};
 use stillframe_node::{Service, ServiceOptions};
 use stillframe_object::{Object, Objects, WriteFragment};
@@ -28,17 +29,23 @@ impl Place {
     }
 
     fn start(&self, name: &str) -> Service {
+        self.start_by(name, Vec::new())
+    }
+
+    /// Starts a node whose names are kept at these addresses.
+    fn start_by(&self, name: &str, names: Vec<String>) -> Service {
         let options = ServiceOptions {
             dir: self.0.join(name),
             name: name.into(),
             listen: "127.0.0.1:0".parse().unwrap(),
             advertise: None,
             identity: self.0.join("certificate"),
-            names: Vec::new(),
+            names,
             names_tls: None,
             memory_bytes: None,
             means: Means::Tls,
-            lease: Duration::from_secs(2),
+            // No lease ends by itself here, however long a node gets no processor.
+            lease: Duration::from_secs(600),
         };
         Service::start(options).unwrap()
     }
@@ -142,9 +149,14 @@ fn objects_stay_complete_while_shards_are_handed_over() {
     let mut others = Vec::new();
     for name in ["b", "c"] {
         others.push(place.start(name));
-        // While shards go, objects come and versions go on.
+        let newcomer = others.last().unwrap().node();
+        let has_one = || first.homes().iter().any(|(_, home)| home.node == newcomer);
         let begin = Instant::now();
-        while begin.elapsed() < Duration::from_secs(2) {
+        let mut rounds = 0;
+        // While shards go, objects come and versions go on.
+        while rounds < 20 || !has_one() {
+            assert!(begin.elapsed() < 2 * LONG, "nothing is handed over");
+            rounds += 1;
             all.push(Written::new(&here, &format!("new/{name}/{}", all.len())));
             all.iter_mut().for_each(Written::publish);
             for one in &all {
@@ -164,10 +176,13 @@ fn objects_stay_complete_while_shards_are_handed_over() {
 fn a_home_that_dies_with_what_it_was_just_given_is_replaced() {
     let _watchdog = watchdog(240);
     let place = Place::new("dies");
-    let first = place.start("a");
+    let names = Child::options().deadline(LONG).start().unwrap();
+    let start = |name: &str| place.start_by(name, vec![names.endpoint().to_owned()]);
+    let first = start("a");
     let here = place.objects("a");
     for turn in 0..2 {
-        let second = place.start(&format!("b{turn}"));
+        let second = start(&format!("b{turn}"));
+        let lost = second.node();
         let begin = Instant::now();
         // It has a shard, and perhaps not yet all that it is to have.
         while !first.homes().iter().any(|(_, home)| home.node == second.node()) {
@@ -176,9 +191,10 @@ fn a_home_that_dies_with_what_it_was_just_given_is_replaced() {
         }
         let mut all: Vec<Written> = (0..12).map(|number| Written::new(&here, &format!("{turn}/{number}"))).collect();
         all.iter_mut().for_each(Written::publish);
-        // As if it were killed: it gives nothing back, and its lease ends when it ends.
+        // As if it were killed: it gives nothing back, and its lease ends later.
         drop(second);
         all.iter_mut().for_each(Written::publish);
+        gateway::end_lease(names.endpoint(), &format!("stillframe/heat-17/node/{}", lost.0));
         for one in &all {
             assert_eq!(one.object.wait_newer(1, LONG).unwrap(), 2, "turn {turn}");
         }

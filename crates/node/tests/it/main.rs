@@ -5,6 +5,8 @@ mod broken;
 mod chaos;
 mod common;
 mod descriptors;
+#[path = "../../../etcd/tests/it/gateway/mod.rs"]
+mod gateway;
 mod groups;
 mod heirs;
 mod homes;

@@ -17,7 +17,7 @@ use stillframe_segment::head::ABI;
 use stillframe_wire::hello::{Hello, Protocols, Refuse};
 use stillframe_wire::{Kind, Message};
 
-const LONG: Duration = Duration::from_secs(30);
+const LONG: Duration = Duration::from_secs(60);
 
 /// Directories of some nodes, and the job's certificate.
 struct Place(PathBuf);
@@ -49,7 +49,8 @@ impl Place {
             names_tls: None,
             memory_bytes: None,
             means: means.clone(),
-            lease: Duration::from_secs(3),
+            // None of these is about the end of one.
+            lease: Duration::from_secs(60),
         }
     }
 
@@ -131,7 +132,7 @@ fn a_stranger_is_not_let_in() {
     let _watchdog = watchdog(120);
     let (place, other) = (Place::new("own"), Place::new("other"));
     // Names that everybody reaches, as those of a site may be.
-    let names = Child::options().start().unwrap();
+    let names = Child::options().deadline(LONG).start().unwrap();
     let _first = place.start("a", &[names.endpoint()], &Means::Tls);
     let here = place.objects("a").create("u", "var u [8] int32").create().unwrap();
     let mut writer = here.write("{ var v = u }").attach().unwrap();
@@ -472,7 +473,7 @@ fn two_nodes_of_one_name_do_not_push_each_other_out() {
     }
     writer.variable_mut::<i64>("v").unwrap().fill(2);
     writer.publish(2).unwrap();
-    all.reattach(2, Duration::from_secs(10)).unwrap();
+    all.reattach(2, LONG).unwrap();
     assert_eq!(all.variable::<i64>("v").unwrap(), [2; 1000]);
-    assert_eq!(there.wait_newer(1, Duration::from_secs(10)).unwrap(), 2);
+    assert_eq!(there.wait_newer(1, LONG).unwrap(), 2);
 }

@@ -7,7 +7,7 @@ use std::thread;
 use std::time::Duration;
 use stillframe_object::{Error, Object};
 
-const LONG: Duration = Duration::from_secs(30);
+const LONG: Duration = Duration::from_secs(60);
 
 fn create(dir: &Dir, name: &str, text: &str) -> Object {
     dir.objects().create(name, text).create().unwrap()

@@ -7,7 +7,7 @@ use stillframe_object::{Assembly, Error, Object, Objects, WriteFragment};
 use stillframe_roster::readiness::Cause;
 
 const SOON: Duration = Duration::from_millis(50);
-const LONG: Duration = Duration::from_secs(30);
+const LONG: Duration = Duration::from_secs(60);
 
 fn objects(dir: &Dir) -> Objects {
     dir.objects()
@@ -271,7 +271,7 @@ fn who_waits_is_told_for_whom() {
     assert_eq!(all.version(), 0, "an error leaves what was shown");
     // The elements that are wanted are waited for, not the whole version.
     let mut above = object.read("{ var u [x:4,y:6] = u[x,y] }").attach().unwrap();
-    above.reattach(1, SOON).unwrap();
+    above.reattach(1, LONG).unwrap();
 
     let waiting = thread::spawn(move || {
         all.reattach(1, LONG).unwrap();
@@ -562,7 +562,7 @@ fn who_opened_an_object_to_look_and_then_writes_is_noticed() {
     let looking = Objects::options().dir(dir.path()).look().unwrap().unwrap();
     let mut writer = looking.object_named("u").unwrap().write("{ var v = u }").attach().unwrap();
     writer.publish(1).unwrap();
-    all.reattach(1, Duration::from_secs(5)).unwrap();
+    all.reattach(1, LONG).unwrap();
     assert_eq!(object.newest().unwrap(), 1);
     writer.detach().unwrap();
     assert!(!object.is_alive().unwrap());

@@ -6,7 +6,7 @@ use std::thread;
 use std::time::Duration;
 use stillframe_object::{Error, Object, WriteFragment, WriteOptions};
 
-const LONG: Duration = Duration::from_secs(30);
+const LONG: Duration = Duration::from_secs(60);
 
 fn create(dir: &Dir) -> Object {
     dir.objects().create("u", "var u [8] int32").create().unwrap()

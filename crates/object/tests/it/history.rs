@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 use stillframe_object::{Error, Object, WriteFragment};
 
-const LONG: Duration = Duration::from_secs(30);
+const LONG: Duration = Duration::from_secs(60);
 
 /// How the object is cut among writers: along which axis, and where.
 #[derive(Debug, Clone)]

@@ -10,7 +10,7 @@ use std::time::Duration;
 use stillframe::Trust;
 use stillframe_object::{Error, Objects};
 
-const LONG: Duration = Duration::from_secs(30);
+const LONG: Duration = Duration::from_secs(60);
 
 #[test]
 fn helper_process() {

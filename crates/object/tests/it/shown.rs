@@ -4,7 +4,7 @@ use crate::common::{Dir, watchdog};
 use std::time::Duration;
 use stillframe_object::{Object, ReadFragment};
 
-const LONG: Duration = Duration::from_secs(30);
+const LONG: Duration = Duration::from_secs(60);
 const ROWS: usize = 320;
 const COLUMNS: usize = 256;
 

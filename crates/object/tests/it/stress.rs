@@ -1,11 +1,11 @@
 //! Processes that attach, publish, read, detach and are killed at random, all on one object.
 //!
 //! Whoever writes a row of a version writes the same, so that every version that anybody reads is known.
-//! `STILLFRAME_TEST_SECONDS` lets it go on for longer.
+//! `STILLFRAME_TEST_SECONDS` lets it go on for longer, `STILLFRAME_TEST_SEED` has other random numbers: `random` chooses some.
 
 use crate::helper;
 
-use crate::common::{Dir, watchdog};
+use crate::common::{Dir, seed, watchdog};
 use crate::helper::{Helper, say, start};
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -166,22 +166,23 @@ fn reader(arguments: &[String]) {
 
 #[test]
 fn processes_that_come_and_go_mix_nothing() {
-    let seconds = std::env::var("STILLFRAME_TEST_SECONDS").map_or(4, |seconds| seconds.parse().unwrap());
-    let _watchdog = watchdog(60 + 2 * seconds);
+    let seconds = std::env::var("STILLFRAME_TEST_SECONDS").map_or(0, |seconds| seconds.parse().unwrap());
+    let _watchdog = watchdog(600 + 2 * seconds);
     let dir = Dir::new("stress");
     let place = dir.path().to_str().unwrap().to_owned();
-    let mut random = Random(std::process::id() as u64 * 7919 + 1);
-    let mut seed = 1;
+    let mut seed = seed(1);
+    let mut random = Random(seed.wrapping_mul(7919) | 1);
     let mut begin = |at: usize| {
-        seed += 7919;
+        seed = seed.wrapping_add(7919).max(1);
         start(if at < 4 { "writer" } else { "reader" }, &[&place, &seed.to_string(), &at.to_string()])
     };
     let mut helpers: Vec<Helper> = (0..6).map(&mut begin).collect();
     let (until, mut newest) = (Instant::now() + Duration::from_secs(seconds), 0);
     let object = opened(&place);
     let (mut back, mut all) = (0, object.read("{ var v = u }").attach().unwrap());
-    let mut read = 0;
-    while Instant::now() < until {
+    let (mut read, mut rounds) = (0, 0);
+    while rounds < 150 || Instant::now() < until {
+        rounds += 1;
         std::thread::sleep(Duration::from_millis(random.below(40)));
         for helper in &mut helpers {
             // One that ended by itself found something wrong, and said so.

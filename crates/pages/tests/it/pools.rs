@@ -1,6 +1,6 @@
-//! Pools of a real kernel, which takes root and large pages that can be gathered; elsewhere nothing is tested, and that is said.
+//! Pools of a real kernel, which takes root and large pages that can be gathered; elsewhere each test says that it was skipped and why.
 
-use crate::support::{MIB, Made, had, own, request};
+use crate::support::{MIB, Made, had, own, request, skip};
 use std::fs;
 use std::io::{BufRead, BufReader};
 use std::ops::ControlFlow;
@@ -111,7 +111,7 @@ fn a_pool_takes_no_more_than_its_bound() {
 fn other_users_have_nothing_of_a_pool_that_is_not_theirs() {
     let Some(made) = Made::new("users", 4 * MIB, own()) else { return };
     if user_id() != 0 {
-        return;
+        return skip("not root");
     }
     let create = |made: &Made| {
         let file = made.0.mount.path.join("file");
@@ -131,14 +131,14 @@ fn other_users_have_nothing_of_a_pool_that_is_not_theirs() {
 fn what_cannot_be_gathered_leaves_everything_as_it_was() {
     let system = System::default();
     if user_id() != 0 {
-        eprintln!("skipped: not root");
+        skip("not root");
         return;
     }
     let name = format!("test-much-{}", std::process::id());
     // 64 TiB.
     match reserve(&system, &request(&name, 1 << 46, own()), &mut |_| ControlFlow::Continue(())) {
         Err(Error::TooFew { wanted, found, .. }) => assert!(found < wanted),
-        Err(Error::NoSuchPage { .. }) => return,
+        Err(error @ Error::NoSuchPage { .. }) => return skip(error),
         other => panic!("{other:?}"),
     }
     assert!(matches!(Pool::find(&system, &name), Err(Error::NoPool { .. })));

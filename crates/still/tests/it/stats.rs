@@ -1,6 +1,6 @@
 //! `still stats` against regions and groups of a real producer.
 
-use crate::support::{Guard, Scene};
+use crate::support::{Guard, Scene, until};
 use std::io::{BufRead, BufReader};
 use std::process::Stdio;
 use stillframe::{Array, DType, Declaration, Kind, Part, Region, VariableId};
@@ -272,4 +272,26 @@ fn an_element_that_two_ranks_have_counts_once() {
     let row = scene.json(&["stats", "cross", "u[2]", "--once", "--json"]);
     assert_eq!(row["count"].as_u64(), Some(6));
     drop(ranks);
+}
+
+/// The scheduling class of a process (proc(5), `stat`).
+fn class(pid: u32) -> Option<i32> {
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    stat.rsplit_once(')')?.1.split_whitespace().nth(38)?.parse().ok()
+}
+
+#[test]
+fn what_looks_is_of_the_idle_class_unless_it_is_to_take_what_it_needs() {
+    let scene = Scene::new();
+    let _region = published(&scene, 1..=2);
+    let own = class(std::process::id());
+    for args in [&["stats", "heat", "u", "--every"][..], &["watch", "heat", "--json", "--interval", "0.05"]] {
+        let looks = |args: &[&str]| Guard(scene.as_it_is(args).stdout(Stdio::piped()).spawn().unwrap());
+        let polite = looks(args);
+        until("the idle class", || class(polite.0.id()) == Some(libc::SCHED_IDLE));
+        let mut impolite = looks(&[args, &["--impolite"]].concat());
+        let mut lines = BufReader::new(impolite.0.stdout.take().unwrap()).lines();
+        lines.next().unwrap().unwrap();
+        assert_eq!(class(impolite.0.id()), own, "{args:?}");
+    }
 }

@@ -447,7 +447,8 @@ impl Group {
         mut look: impl FnMut(&Group, &Members) -> Result<Option<T>>,
     ) -> Result<T> {
         let begin = Instant::now();
-        if !self.pause(timeout) {
+        // As of a region: what ranks that are gone published last is had whatever the share.
+        if !self.pause(timeout) && self.is_alive() {
             let (region, waited) = (self.name().into(), begin.elapsed());
             return Err(Error::Timeout { region, what: polite::TURN, waited });
         }

@@ -191,6 +191,9 @@ impl Observer {
     /// Holds the smallest version above `version` (any, for `None`), waiting for it at most `timeout` (for ever, for
     /// `None`).
     ///
+    /// A [polite](ObserverOptions::polite) process sleeps first for what it used. If its time is over before that, it gets nothing
+    /// while the producer lives, and what is there once the producer is gone.
+    ///
     /// # Errors
     /// [`Error::Timeout`]; [`Error::ProducerGone`] if nobody will publish it.
     pub fn next_after(&self, version: Option<u64>, timeout: Option<Duration>) -> Result<Snapshot> {
@@ -330,7 +333,8 @@ impl Observer {
         let begin = Instant::now();
         let shared = &self.shared;
         shared.leases.file()?;
-        if !self.pause(timeout) {
+        // The last version of a producer that is gone is not asked for for ever: where nothing is left over, its turn may not come.
+        if !self.pause(timeout) && self.producer_alive() {
             let (region, waited) = (shared.name.clone(), begin.elapsed());
             return Err(Error::Timeout { region, what: polite::TURN, waited });
         }

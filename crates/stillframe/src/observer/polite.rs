@@ -339,4 +339,42 @@ mod tests {
         assert!(!pace.pause(Some(begin)), "a quarter of a second is owed");
         assert!(pace.pause(None) && begin.elapsed() >= Duration::from_millis(200));
     }
+
+    #[test]
+    fn the_last_version_of_who_is_gone_is_had_whatever_is_owed() {
+        use crate::group::any::AnyObserver;
+        let dir = std::path::PathBuf::from(format!("/dev/shm/stillframe-polite-{}", std::process::id()));
+        for ranks in [0, 2] {
+            let name = format!("r{ranks}");
+            let options = |rank| match ranks {
+                0 => crate::Region::options().dir(&dir),
+                _ => crate::Region::options().dir(&dir).rank(rank, ranks),
+            };
+            let mut regions: Vec<_> = (0..ranks.max(1)).map(|rank| options(rank).create(&name).unwrap()).collect();
+            for region in &mut regions {
+                region.publish(7).commit().unwrap();
+            }
+            // Time that is owed for bytes passes as the clock does, however idle the machine is.
+            let polite = Polite::new().bytes_per_s(1).keep_class();
+            let observer = crate::Observer::options().dir(&dir).polite(polite).open_any(&name).unwrap();
+            let pace = match &observer {
+                AnyObserver::Region(observer) => observer.shared.pace.clone(),
+                AnyObserver::Group(group) => group.observers().unwrap()[0].as_ref().unwrap().shared.pace.clone(),
+            };
+            pace.unwrap().count_bytes(1 << 40);
+            let at_once = Some(Duration::ZERO);
+            let is_told_to_wait = |after| match observer.wait_newer(after, at_once) {
+                Err(Error::Timeout { what, .. }) => what == TURN,
+                _ => false,
+            };
+            assert!(is_told_to_wait(None), "while it lives others come first");
+            drop(regions);
+            assert!(!observer.pause(at_once));
+            assert_eq!(observer.wait_newer(None, at_once).unwrap(), 7);
+            assert_eq!(observer.next_after(Some(6), at_once).unwrap().version(), 7);
+            assert_eq!(observer.newest_after(Some(6), at_once).unwrap().version(), 7);
+            assert!(matches!(observer.next_after(Some(7), at_once), Err(Error::ProducerGone { .. })));
+        }
+        std::fs::remove_dir_all(dir).unwrap();
+    }
 }

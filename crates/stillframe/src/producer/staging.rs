@@ -15,12 +15,11 @@ use crate::place::directory::{self, Directory};
 use crate::place::hidden::{Hidden, sweep};
 use crate::place::names::hidden_name;
 use crate::producer::options::RegionOptions;
-use crate::store::ownership::check_entries;
+use crate::store::ownership::{REMOVAL, check_entries};
 use crate::store::regions::{Ending, Locked, Regions};
 use std::io::ErrorKind;
 use std::num::NonZeroU64;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 use stillframe_kernel::points;
 use stillframe_segment::lease;
 
@@ -63,14 +62,12 @@ enum Room {
     Arena(HiddenRegions),
 }
 
-/// How long to look for a hidden directory to be free: of whoever looks for left-overs just then, which takes no time.
-const PATIENCE: Duration = Duration::from_millis(100);
-
 impl Staging {
-    /// Begins, with the directory and mode that the options say. What dead processes left staged is removed.
+    /// Begins, with the directory and mode that the options say. What dead processes left staged is removed. Who looks for
+    /// left-overs, or takes a region of this name away, has the name for a moment, and is waited for.
     ///
     /// # Errors
-    /// [`Error::Staged`] if another process stages this name; misuse if it is no name; environment if the directory
+    /// [`Error::Staged`] if another process stages this name, and goes on for longer than that takes; misuse if it is no name; environment if the directory
     /// cannot be made.
     pub fn begin(options: &RegionOptions, name: &str) -> Result<Staging> {
         let (options, name) = &options.resolve(name)?;
@@ -78,12 +75,12 @@ impl Staging {
         let room = match &options.arena {
             Some(arena) => {
                 arena.sweep_hidden()?;
-                Room::Arena(HiddenRegions::claim(arena, name, PATIENCE)?)
+                Room::Arena(HiddenRegions::claim(arena, name, REMOVAL)?)
             }
             None => {
                 let root = Directory::make_root(&options.dir, options.mode, options.guard()?)?;
                 sweep(&root)?;
-                Room::Directory(Hidden::claim(&root, name, PATIENCE)?)
+                Room::Directory(Hidden::claim(&root, name, REMOVAL)?)
             }
         };
         points::hit("staging.begun");

@@ -3,7 +3,7 @@
 use crate::error::{Error, Result};
 use crate::place::directory::{Directory, Unopened, ranks_below};
 use crate::place::names::{self, is_numbered};
-use crate::store::head::producer_pid;
+use crate::store::head::{head_word, producer_pid};
 use crate::store::lease::LeaseFile;
 use std::ffi::OsString;
 use std::time::{Duration, Instant};
@@ -13,7 +13,10 @@ use stillframe_segment::{head, lease, table};
 
 /// Longest time between the lock of whoever removes a region and the end of its head, and until all of it is gone: giving
 /// memory back takes the kernel a second for each few GiB.
-pub(crate) const REMOVAL_BEGINS: Duration = Duration::from_millis(20);
+///
+/// The first is an instant, in which whoever removes may have no turn on a machine with much to do. Who asks for a region that
+/// is another's waits for as long until he is refused.
+pub(crate) const REMOVAL_BEGINS: Duration = Duration::from_millis(200);
 
 pub(crate) const REMOVAL: Duration = Duration::from_secs(10);
 
@@ -57,9 +60,12 @@ pub(crate) fn lock(root: &Directory, name: &str, mode: u32) -> Result<(Directory
             Err(Obstacle::NoDirectory | Obstacle::Removed) => return Err(Error::InUse { region: name.into(), pid: 0 }),
             Err(Obstacle::Held) => {
                 let directory = root.below(name)?;
-                // Whoever removes a region has the lock too, and takes the head away first.
-                let has_head = directory.as_ref().is_some_and(|directory| directory.has(head::FILE));
-                let patience = if has_head { REMOVAL_BEGINS } else { REMOVAL };
+                // Whoever removes a region has the lock too, and takes the head away first; whoever puts another in its place
+                // leaves it. A producer takes back that the one before him ended.
+                let is_produced = directory
+                    .as_ref()
+                    .is_some_and(|directory| directory.has(head::FILE) && head_word(directory, head::ENDED_NS_AT) == 0);
+                let patience = if is_produced { REMOVAL_BEGINS } else { REMOVAL };
                 if begin.elapsed() >= patience {
                     let pid = directory.map_or(0, |directory| producer_pid(&directory));
                     return Err(Error::InUse { region: name.into(), pid });

@@ -424,7 +424,7 @@ fn parent(arguments: &[String]) {
     let child = fork(|| {
         // SAFETY: prctl with these numbers touches no memory.
         unsafe { libc::prctl(libc::PR_SET_PDEATHSIG, 0) };
-        std::thread::sleep(std::time::Duration::from_secs(60));
+        std::thread::sleep(std::time::Duration::from_secs(600));
     });
     play.step();
     check_play(&snapshot);

@@ -255,7 +255,7 @@ fn run(class: &str) {
         std::thread::spawn(move || lines.map_while(Result::ok).for_each(|line| drop(sender.send(line))));
         let (mut at, mut said, mut ended) = (first, Vec::new(), false);
         let hangs = loop {
-            match receiver.recv_timeout(std::time::Duration::from_secs(60)) {
+            match receiver.recv_timeout(std::time::Duration::from_secs(120)) {
                 Ok(line) if line == "end" => ended = true,
                 Ok(line) => match line.strip_prefix("case ").and_then(|number| number.parse().ok()) {
                     Some(number) => {

@@ -5,7 +5,7 @@
 
 use crate::helper;
 
-use crate::common::{Dir, HeadFile, Numbers, is_in_arena, names_in, trackers, watchdog};
+use crate::common::{Dir, HeadFile, Numbers, is_in_arena, names_in, seed, trackers, watchdog};
 #[cfg(feature = "points")]
 use crate::helper::command;
 use crate::helper::{Helper, PLAY_BYTES, Play, attach, check_play, check_play_in_pieces, say, start, until};
@@ -36,10 +36,10 @@ fn producer(arguments: &[String]) {
     }
 }
 
-/// Looks at versions in all ways until it is killed.
+/// Looks at versions in all ways until it is killed, as its arguments say: directory, seed.
 fn observer(arguments: &[String]) {
     let observer = Observer::options().dir(&arguments[0]).wait(Duration::from_secs(60)).open("r").unwrap();
-    let mut numbers = Numbers(std::process::id().into());
+    let mut numbers = Numbers(arguments[1].parse().unwrap());
     let mut held: Vec<Snapshot> = Vec::new();
     say("ready");
     loop {
@@ -59,6 +59,10 @@ fn observer(arguments: &[String]) {
             check_play_in_pieces(&snapshot);
         }
     }
+}
+
+fn start_observer(dir: &str, seeds: &mut Numbers) -> Helper {
+    start("observer", &[dir, &seeds.next().to_string()])
 }
 
 /// Holds the newest version until it is killed.
@@ -367,14 +371,15 @@ fn observers_may_die_at_any_instant() {
     let rule = |options: RegionOptions| options.rule(Rule::Fail);
     let mut play = Play::open(rule(options(dir.path(), trackers()[0]).bound_bytes(20 * PLAY_BYTES)), "r");
     play.step();
-    let mut helpers: Vec<Helper> = (0..4).map(|_| start("observer", &[dir.path().to_str().unwrap()])).collect();
+    let (path, seeds) = (dir.path().to_str().unwrap(), &mut Numbers(seed()));
+    let mut helpers: Vec<Helper> = (0..4).map(|_| start_observer(path, seeds)).collect();
     for _ in 0..60 {
         let index = numbers.below(helpers.len());
         let begin = Instant::now();
         while begin.elapsed() < Duration::from_micros(numbers.below(15_000) as u64) {
             play.step();
         }
-        let mut helper = std::mem::replace(&mut helpers[index], start("observer", &[dir.path().to_str().unwrap()]));
+        let mut helper = std::mem::replace(&mut helpers[index], start_observer(path, seeds));
         helper.signal(libc::SIGKILL);
         // It did not end by itself, as it would on seeing something wrong.
         assert_eq!(helper.wait().0.signal(), Some(libc::SIGKILL));
@@ -409,7 +414,8 @@ fn a_stopped_observer_keeps_its_version_and_stops_nobody() {
     helper.expect("holds 1");
     helper.stop();
     // Others that are stopped somewhere in the middle of things.
-    let mut others: Vec<Helper> = (0..3).map(|_| start("observer", &[path])).collect();
+    let seeds = &mut Numbers(seed());
+    let mut others: Vec<Helper> = (0..3).map(|_| start_observer(path, seeds)).collect();
     for other in &mut others {
         other.expect("ready");
         play.step();

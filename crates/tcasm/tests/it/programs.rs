@@ -363,7 +363,7 @@ fn a_publish_without_room_fails_and_loses_nothing() {
     // All slots but those that the producer needs are held from here.
     let mut held = vec![region.newest().unwrap()];
     while held.len() < 64 {
-        match region.newest_after(held.last().map(|last| last.version()), Some(Duration::from_secs(2))) {
+        match region.newest_after(held.last().map(|last| last.version()), Some(PATIENCE)) {
             Ok(snapshot) => held.push(snapshot),
             Err(stillframe::Error::Timeout { .. }) => break,
             Err(error) => panic!("{error}"),

@@ -1,7 +1,6 @@
 //! What the tests have in common: where the libraries are, and where regions go.
 
 use std::path::Path;
-use std::process::Command;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU32, Ordering};
 

@@ -13,7 +13,7 @@ mod watchdog;
 pub use watchdog::watchdog;
 
 /// As long as nothing that is expected takes.
-pub const LONG: Duration = Duration::from_secs(30);
+pub const LONG: Duration = Duration::from_secs(60);
 
 pub fn start() -> Child {
     Child::options().deadline(LONG).start().unwrap()
@@ -24,7 +24,7 @@ pub fn open(child: &Child) -> Etcd {
 }
 
 pub fn at(endpoint: &str) -> Etcd {
-    Etcd::options().endpoint(endpoint).grace(Duration::from_secs(4)).open().unwrap()
+    Etcd::options().endpoint(endpoint).deadline(LONG).grace(LONG).open().unwrap()
 }
 
 pub fn described(text: &str, id: u64) -> Description {

@@ -1,10 +1,13 @@
 //! What the tests have in common.
 
+use std::hash::{BuildHasher, RandomState};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-/// Ends the process if a test hangs.
+/// Ends the process if a test hangs. A busy machine needs many times as long as one that has nothing else to do, and no test waits
+/// for this unless it hangs.
 pub fn watchdog(seconds: u64) -> impl Drop {
+    let seconds = seconds.max(60) * 10;
     struct Watchdog(Arc<Mutex<bool>>);
     impl Drop for Watchdog {
         fn drop(&mut self) {
@@ -25,4 +28,24 @@ pub fn watchdog(seconds: u64) -> impl Drop {
         std::process::exit(70);
     });
     Watchdog(is_over)
+}
+
+/// With what random numbers begin: the same in each run, unless `STILLFRAME_TEST_SEED` is another, or `random`.
+pub fn seed(usual: u64) -> u64 {
+    let seed = match std::env::var("STILLFRAME_TEST_SEED") {
+        Ok(text) if text == "random" => RandomState::new().hash_one(0),
+        Ok(text) => text.parse().expect("STILLFRAME_TEST_SEED is a number, or random"),
+        Err(_) => usual,
+    };
+    println!("STILLFRAME_TEST_SEED={seed}");
+    seed
+}
+
+/// Looks until it is so.
+pub fn until(what: &str, mut is_so: impl FnMut() -> bool) {
+    let begin = Instant::now();
+    while !is_so() {
+        assert!(begin.elapsed() < Duration::from_secs(60), "{what}");
+        std::thread::sleep(Duration::from_millis(5));
+    }
 }

@@ -22,6 +22,8 @@ struct Wires {
     sent_bytes: AtomicU64,
     /// The numbers of all subscriptions.
     subscriptions: Mutex<Vec<u64>>,
+    /// How many versions were lost on their way, to their end.
+    lost: AtomicU64,
     /// What is wrong on the way from one place to another.
     faults: RwLock<BTreeMap<(usize, usize), Fault>>,
 }
@@ -135,6 +137,8 @@ struct Kept {
     names: Objects,
     /// Whether who asks for a name has to wait.
     is_slow: AtomicBool,
+    /// Whether somebody does.
+    is_asked: AtomicBool,
     wires: Arc<Wires>,
 }
 
@@ -152,6 +156,7 @@ impl Names for Kept {
 
     fn get(&self, name: &str) -> Result<Option<Description>> {
         while self.is_slow.load(Ordering::SeqCst) {
+            self.is_asked.store(true, Ordering::SeqCst);
             std::thread::sleep(Duration::from_millis(1));
         }
         self.names.names().get(name)
@@ -229,9 +234,15 @@ impl Nodes {
             runtimes: none(),
             sent_bytes: AtomicU64::new(0),
             subscriptions: Mutex::default(),
+            lost: AtomicU64::new(0),
             faults: RwLock::default(),
         });
-        let kept = Arc::new(Kept { names, is_slow: AtomicBool::new(false), wires: wires.clone() });
+        let kept = Arc::new(Kept {
+            names,
+            is_slow: AtomicBool::new(false),
+            is_asked: AtomicBool::new(false),
+            wires: wires.clone(),
+        });
         let cluster =
             Arc::new(Fixed { living: RwLock::default(), is_homeless: AtomicBool::new(false), names: kept.clone() });
         let mut threads = Vec::new();
@@ -248,6 +259,8 @@ impl Nodes {
                             Message::Sources(_) | Message::Piece(_) | Message::Unchanged(_) | Message::Sent(_)
                         );
                         if is_version && fault.loses_versions {
+                            let is_end = matches!(message, Message::Sent(_));
+                            wires.lost.fetch_add(u64::from(is_end), Ordering::SeqCst);
                             continue;
                         }
                         let runtime = wires.runtimes.read().unwrap()[to].clone();
@@ -418,6 +431,18 @@ impl Nodes {
     #[allow(dead_code, reason = "not all suites do")]
     pub fn set_slow_names(&self, is_slow: bool) {
         self.kept.is_slow.store(is_slow, Ordering::SeqCst);
+    }
+
+    /// Whether somebody asked for a name while it was so.
+    #[allow(dead_code, reason = "not all suites do")]
+    pub fn asks_names(&self) -> bool {
+        self.kept.is_asked.load(Ordering::SeqCst)
+    }
+
+    /// How many versions were lost on their way.
+    #[allow(dead_code, reason = "not all suites do")]
+    pub fn lost_versions(&self) -> u64 {
+        self.wires.lost.load(Ordering::SeqCst)
     }
 
     /// Lets no home act, or again.

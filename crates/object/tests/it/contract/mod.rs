@@ -66,7 +66,7 @@ pub fn who_waits_is_woken(keeper: Keeper) {
     assert!(begin.elapsed() >= Duration::from_millis(30));
     let waiting = {
         let one = one.clone();
-        thread::spawn(move || one.wait("u", Duration::from_secs(30)).unwrap().unwrap())
+        thread::spawn(move || one.wait("u", Duration::from_secs(60)).unwrap().unwrap())
     };
     thread::sleep(Duration::from_millis(20));
     let put = two.put("u", &described("text", 1)).unwrap();

@@ -23,12 +23,17 @@ pub fn request(name: &str, bytes: u64, access: Access) -> Request {
     Request { name: name.into(), bytes, page: Page::Large, by_node: false, is_filled: true, access }
 }
 
+/// Says why a test does nothing.
+pub fn skip(why: impl std::fmt::Display) {
+    eprintln!("SKIPPED: {why}");
+}
+
 /// A pool, unless this machine lets nobody have one.
 pub fn had(made: Result<Pool, Error>) -> Option<Pool> {
     match made {
         Ok(pool) => Some(pool),
         Err(error @ (Error::NotPermitted { .. } | Error::NoSuchPage { .. } | Error::TooFew { .. })) => {
-            eprintln!("skipped: {error}");
+            skip(error);
             None
         }
         Err(error) => panic!("{error}"),

@@ -40,8 +40,20 @@ impl Scene {
         self.folder.path().join(name)
     }
 
-    /// A command that has not been started.
+    /// A command that has not been started. What looks takes what it needs, unless it is told something else: of a machine that is
+    /// never idle nothing is left over, and every command here is to end before long.
     pub fn command(&self, args: &[&str]) -> Command {
+        let mut command = self.as_it_is(args);
+        let looks = matches!(args.first(), Some(&("watch" | "stats")));
+        let is_told = args.iter().any(|arg| ["--impolite", "--share", "--rate", "--processors"].contains(arg));
+        if looks && !is_told {
+            command.arg("--impolite");
+        }
+        command
+    }
+
+    /// A command that has not been started, with these arguments alone.
+    pub fn as_it_is(&self, args: &[&str]) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_still"));
         command.args(args).env("STILLFRAME_DIR", self.dir()).env_remove("STILLFRAME_TRACKER");
         command.current_dir(self.folder.path()).stdin(Stdio::null());

@@ -1,6 +1,7 @@
 //! Runs of a simulator, one for each seed.
 
 use std::fmt::Debug;
+use std::hash::{BuildHasher, RandomState};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
@@ -13,6 +14,8 @@ const THREADS: usize = 2;
 pub struct Runs {
     /// This one alone, telling its calls.
     seed: Option<u64>,
+    /// The first of several.
+    first: u64,
     /// So many.
     pub count: u64,
     /// As many as there are in so long instead.
@@ -25,6 +28,10 @@ impl Runs {
         let number = |name| std::env::var(name).ok().and_then(|text| text.parse().ok());
         Runs {
             seed: number("STILLFRAME_TEST_SEED"),
+            first: match std::env::var("STILLFRAME_TEST_SEED").as_deref() {
+                Ok("random") => RandomState::new().hash_one("seed") >> 16,
+                _ => 0,
+            },
             count: number("STILLFRAME_TEST_RUNS").unwrap_or(2000),
             seconds: number("STILLFRAME_TEST_SECONDS"),
         }
@@ -45,10 +52,10 @@ impl Runs {
             return None;
         }
         let begin = Instant::now();
-        let (next, told) = (AtomicU64::new(0), AtomicU64::new(0));
+        let (next, told) = (AtomicU64::new(self.first), AtomicU64::new(0));
         let is_over = |seed| match self.seconds {
             Some(seconds) => begin.elapsed() >= Duration::from_secs(seconds),
-            None => seed >= self.count,
+            None => seed - self.first >= self.count,
         };
         let some = || {
             let (mut play, mut totals) = (player(), T::default());
@@ -69,7 +76,7 @@ impl Runs {
                 }
                 let minutes = begin.elapsed().as_secs() / 60;
                 if told.fetch_max(minutes, Ordering::Relaxed) < minutes {
-                    eprintln!("{seed} runs after {minutes} min");
+                    eprintln!("{} runs after {minutes} min", seed - self.first);
                 }
             }
         };
@@ -78,7 +85,7 @@ impl Runs {
             threads.into_iter().map(|thread| thread.join().unwrap()).collect()
         });
         let totals = totals.into_iter().fold(T::default(), plus);
-        eprintln!("{totals:?} in {:.1} s", begin.elapsed().as_secs_f64());
+        eprintln!("from seed {}: {totals:?} in {:.1} s", self.first, begin.elapsed().as_secs_f64());
         Some(totals)
     }
 }

@@ -2,9 +2,14 @@
 
 use super::*;
 use crate::place::directory::Directory;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, AtomicU64};
 use stillframe_kernel::folder::About;
 use stillframe_kernel::trust::{Guard, Purpose, Trust};
+
+/// Rounds of a test of what others do meanwhile, or so many times as many with `STILLFRAME_TEST_RUNS`.
+fn rounds(few: u64) -> u64 {
+    few * std::env::var("STILLFRAME_TEST_RUNS").ok().and_then(|number| number.parse().ok()).unwrap_or(1)
+}
 
 fn root(dir: &Dir) -> Directory {
     Directory::root(&dir.0, Guard::new(Trust::Own, Purpose::Write { granted: 0o700 })).unwrap().unwrap()
@@ -56,17 +61,18 @@ fn an_arena_that_lacks_a_file_with_locks_gets_no_other_one() {
 fn who_makes_an_arena_that_another_just_removes_has_the_locks_that_others_find() {
     let _watchdog = watchdog(300);
     let dir = Dir::new("made-removed");
-    let (is_done, begin) = (AtomicBool::new(false), Instant::now());
+    let (is_done, removed) = (AtomicBool::new(false), AtomicU64::new(0));
     std::thread::scope(|scope| {
         scope.spawn(|| {
             let root = root(&dir);
             while !is_done.load(Ordering::Relaxed) {
                 if let Ok(arena) = dir.options().open("a") {
-                    let _ = arena.remove_whole(&root, false);
+                    removed.fetch_add(arena.remove_whole(&root, false).is_ok().into(), Ordering::Relaxed);
                 }
             }
         });
-        while begin.elapsed() < Duration::from_secs(5) {
+        let mut claimed = 0;
+        while claimed < rounds(300) || removed.load(Ordering::Relaxed) < rounds(300) {
             let arena = match dir.options().bytes(4 * CHUNK_BYTES as u64).regions(4).create("a") {
                 Ok(arena) => arena,
                 Err(error) => {
@@ -76,6 +82,7 @@ fn who_makes_an_arena_that_another_just_removes_has_the_locks_that_others_find()
             };
             // Nobody removes it beneath a producer.
             let Ok(region) = arena.claim("r", Duration::ZERO) else { continue };
+            claimed += 1;
             let own = [&arena.shared.lease, arena.shared.producer.as_ref().unwrap()];
             let own = own.map(|file| About::of(file.get().unwrap()).unwrap().identity);
             let there = [lease::FILE, lease::PRODUCER_FILE].map(|file| identity(dir.0.join("a").join(file)));
@@ -95,8 +102,7 @@ fn an_arena_is_not_removed_beneath_a_producer_that_just_begins() {
     const REGIONS: u32 = 1000;
     let dir = Dir::new("beneath");
     let root = root(&dir);
-    let begin = Instant::now();
-    while begin.elapsed() < Duration::from_secs(5) {
+    for _ in 0..rounds(20) {
         let arena = dir.arena(4, REGIONS);
         (0..REGIONS).for_each(|number| drop(claim(&arena, &format!("r{number}"))));
         let (removed, claimed) = std::thread::scope(|scope| {
@@ -127,19 +133,21 @@ fn a_name_that_is_just_changed_is_the_old_one_or_the_new_one_to_who_looks() {
     let (short, long) =
         ("ab", "a-name-that-is-much-longer-than-the-other-one-so-that-it-takes-several-words/and/more/of/them/yet");
     drop(claim(&arena, short));
-    let (is_done, begin) = (AtomicBool::new(false), Instant::now());
+    let (is_done, looks) = (AtomicBool::new(false), AtomicU64::new(0));
     std::thread::scope(|scope| {
         scope.spawn(|| {
-            while begin.elapsed() < Duration::from_secs(10) && !is_done.load(Ordering::Relaxed) {
+            let mut renamed = 0;
+            let is_seen = |renamed| renamed >= rounds(20_000) && looks.load(Ordering::Relaxed) >= rounds(20_000);
+            while !is_seen(renamed) && !is_done.load(Ordering::Relaxed) {
+                renamed += 1;
                 for (from, to) in [(short, long), (long, short)] {
                     arena.rename(from, to, &[claim(&arena, from)], Vec::new()).unwrap();
                 }
             }
             is_done.store(true, Ordering::Relaxed);
         });
-        let mut looks = 0_u64;
         while !is_done.load(Ordering::Relaxed) {
-            looks += 1;
+            let looks = looks.fetch_add(1, Ordering::Relaxed);
             let found = arena.shared.record(0);
             let is_good = match &found {
                 Ok(Some(record)) => record.name == short || record.name == long || record.state != arena::State::Used,
