@@ -11,6 +11,8 @@ BUILD := cargo build --locked --release $$(scripts/setup.sh export-features) && 
 	ln -sf libstillframe_xpmem.so $(TARGET)/release/libstillframe-xpmem.so.0
 # What is tested: in $(TARGET)/debug, with the named points at which tests kill. One command builds all of it, for every language, and
 # whatever tests it takes it from there.
+# Each build is of this kind: another would be another choice. What the compiler keeps for the next time takes it a fifth longer.
+export CARGO_INCREMENTAL ?= 0
 FEATURES := --features stillframe/points,still/points,stillframe-node/points,stillframe-nodes-rank/points $$(scripts/setup.sh export-features)
 CHOICE := --locked --workspace --lib --bins --tests $(FEATURES)
 TEST_BUILD := cargo build $(CHOICE) && ln -sf libstillframe.so $(TARGET)/debug/libstillframe.so.0 && scripts/link_package.py $(TARGET)/debug

@@ -23,8 +23,6 @@ fi
 logs=target/test
 rm -rf "$logs"
 mkdir -p "$logs"
-# Nothing is built a second time, for which the compiler would keep notes.
-export CARGO_INCREMENTAL=0
 # A make that started this one counts its own jobs.
 unset MAKEFLAGS MFLAGS MAKELEVEL
 

@@ -4,7 +4,7 @@
 //! dead left is cleaned up by the next one. `STILLFRAME_TEST_KILLS` is the number of kills at random instants.
 #![allow(unsafe_code)]
 
-use crate::watchdog::watchdog;
+use crate::reading::watchdog;
 #[cfg(feature = "points")]
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, Write};

@@ -17,5 +17,3 @@ mod runs;
 mod simulator;
 mod strangers;
 mod syncs;
-#[path = "../../../stillframe/tests/it/common/watchdog.rs"]
-mod watchdog;

@@ -20,6 +20,10 @@ pub(crate) const REMOVAL_BEGINS: Duration = Duration::from_millis(200);
 
 pub(crate) const REMOVAL: Duration = Duration::from_secs(10);
 
+/// Longest time in which whoever puts a region in the place of one that has ended has its lock. Whoever still has a loan of the ended
+/// one has the lock, too, for longer: who asks for the region meanwhile is refused after this time.
+const REPLACEMENT: Duration = Duration::from_secs(1);
+
 /// Why a region's lock was not to be had.
 pub(crate) enum Obstacle {
     /// Somebody else has it.
@@ -60,12 +64,14 @@ pub(crate) fn lock(root: &Directory, name: &str, mode: u32) -> Result<(Directory
             Err(Obstacle::NoDirectory | Obstacle::Removed) => return Err(Error::InUse { region: name.into(), pid: 0 }),
             Err(Obstacle::Held) => {
                 let directory = root.below(name)?;
-                // Whoever removes a region has the lock too, and takes the head away first; whoever puts another in its place
-                // leaves it. A producer takes back that the one before him ended.
-                let is_produced = directory
-                    .as_ref()
-                    .is_some_and(|directory| directory.has(head::FILE) && head_word(directory, head::ENDED_NS_AT) == 0);
-                let patience = if is_produced { REMOVAL_BEGINS } else { REMOVAL };
+                // Whoever removes a region has the lock, too, and takes the head away first; whoever puts another in its place
+                // leaves it.
+                let patience = match &directory {
+                    Some(directory) if !directory.has(head::FILE) => REMOVAL,
+                    Some(directory) if head_word(directory, head::ENDED_NS_AT) != 0 => REPLACEMENT,
+                    Some(_) => REMOVAL_BEGINS,
+                    None => REMOVAL,
+                };
                 if begin.elapsed() >= patience {
                     let pid = directory.map_or(0, |directory| producer_pid(&directory));
                     return Err(Error::InUse { region: name.into(), pid });
