@@ -15,8 +15,6 @@ use drepl::{
 };
 
 pub use crate::dice::Dice;
-#[path = "../numbers/mod.rs"]
-mod numbers;
 
 /// Indices of one element, outermost first.
 pub type Element = Vec<u64>;
