@@ -14,13 +14,13 @@ BUILD := cargo build --locked --release $$(scripts/setup.sh export-features) && 
 # Each build is of this kind: another would be another choice. What the compiler keeps for the next time takes it a fifth longer.
 export CARGO_INCREMENTAL ?= 0
 FEATURES := --features stillframe/points,still/points,stillframe-node/points,stillframe-nodes-rank/points $$(scripts/setup.sh export-features)
-CHOICE := --locked --workspace --lib --bins --tests $(FEATURES)
-TEST_BUILD := cargo build $(CHOICE) && ln -sf libstillframe.so $(TARGET)/debug/libstillframe.so.0 && scripts/link_package.py $(TARGET)/debug
+CHOICE := --locked --workspace $(FEATURES)
+TEST_BUILD := cargo build --lib --bins --tests $(CHOICE) && ln -sf libstillframe.so $(TARGET)/debug/libstillframe.so.0 && scripts/link_package.py $(TARGET)/debug
 # Property tests play the same cases each time, unless PROPTEST_RNG_SEED says otherwise; so do ours, with STILLFRAME_TEST_SEED.
 TESTED := PROPTEST_RNG_SEED=$${PROPTEST_RNG_SEED-1} STILLFRAME_BUILT=$(TARGET)/debug PYTHONPATH=$(TARGET)/debug/python PYTHON=$(abspath $(PYTHON))
 PYTEST := $(TESTED) $(PYTHON) -m pytest -q
 # A process per test. Where there is no nextest, cargo runs them: what a profile leaves out, too.
-NEXTEST := $(TESTED) scripts/nextest.sh $(CHOICE)
+NEXTEST := $(TESTED) scripts/nextest.sh --tests $(CHOICE)
 # The MPI that scripts/mpi.sh found.
 export PATH := $(CURDIR)/target/mpi/bin:$(PATH)
 LOOM := RUSTFLAGS="--cfg loom" CARGO_TARGET_DIR=$(TARGET)/loom
@@ -97,7 +97,7 @@ suites: ## all tests of cargo, in their short form: ARGS="-E 'package(still) & t
 	$(TEST_BUILD)
 	STILLFRAME_TEST_VERSIONS=$${STILLFRAME_TEST_VERSIONS-40} STILLFRAME_TEST_HISTORIES=$${STILLFRAME_TEST_HISTORIES-10} \
 		$(NEXTEST) --profile default $(ARGS)
-	cargo test $(filter-out --lib --bins --tests,$(CHOICE)) --doc
+	cargo test --doc $(CHOICE)
 
 suites-long: ## all tests of cargo at length, with those that the short form leaves out
 	scripts/setup.sh export c tcasm xpmem memory etcd fabric containers valgrind nextest

@@ -74,7 +74,7 @@ ask() {
         c) need c++ g++; need readelf binutils ;;
         cxx) need g++ g++ ;;
         fortran) need gfortran gfortran; packages+=(fypp pytest numpy) ;;
-        mpi) need g++ g++; need gfortran gfortran; need has_mpi mpich,libmpich-dev; packages+=(mpi4py numpy pytest) ;;
+        mpi) need g++ g++; need gfortran gfortran; need has_mpi mpich,libmpich-dev; packages+=(mpi4py numpy pytest); builds+=(name_mpich) ;;
         # A second MPI, whose programs nothing else uses.
         openmpi) need has_openmpi openmpi-bin,libopenmpi-dev ;;
         tcasm | memory) need gfortran gfortran; need has_mpi mpich,libmpich-dev ;;
@@ -209,6 +209,16 @@ put_wheel_beside_lammps() {
     [ "$stamp" -nt "$venv/.wheel" ] && return 0
     put_wheel "$lammps"
     touch "$stamp"
+}
+
+# mpi4py's wheels look for MPICH by the name that its ABI gives the library, libmpi.so.12, which Debian's does not have. They find a
+# library of that name in their environment, which is Debian's by another name.
+name_mpich() {
+    local name=$venv/lib/libmpi.so.12 known
+    known=$(/sbin/ldconfig -p)
+    if [[ $known == *libmpich.so.12* && $known != *libmpi.so.12* && ! -e $name ]]; then
+        cc -x c /dev/null -shared -Wl,-soname,libmpi.so.12 -Wl,--no-as-needed -l:libmpich.so.12 -o "$name"
+    fi
 }
 
 fetch_kernels() { alone apt tests/kernels/run.sh --fetch || [ $? = 77 ]; }

@@ -37,10 +37,10 @@ PUBLISHED_AT, PUBLISH_NS_AT = 192, 224
 TIMEOUT = 600
 
 
-def program(language, what):
+def program(args, language, what):
     if language == "python":
         return [sys.executable, str(ROOT / "examples/heat/python" / f"{what}.py")]
-    return [str(TARGET / "heat" / language / what)]
+    return [str(args.programs / language / what)]
 
 
 class Run:
@@ -52,10 +52,10 @@ class Run:
         observer = None
         if observed:
             out = (directory / "seen").open("w+")
-            command = [*program("c", "look"), "heat"]
+            command = [*program(args, "c", "look"), "heat"]
             observer = subprocess.Popen(command, stdout=out, env=environment, start_new_session=True)
         numbers = [str(number) for number in (args.size, args.size, args.steps)]
-        command = ["mpiexec", "-n", str(args.ranks), *program(args.language, what), *numbers, "heat"]
+        command = ["mpiexec", "-n", str(args.ranks), *program(args, args.language, what), *numbers, "heat"]
         simulation = subprocess.Popen(
             command, stdout=subprocess.PIPE, text=True, env=environment, start_new_session=True
         )
@@ -132,6 +132,7 @@ def main():
     parser.add_argument("--rounds", type=int, default=11)
     parser.add_argument("--ranks", type=int, default=4)
     parser.add_argument("--language", default="c", choices=["c", "cxx", "fortran", "python"])
+    parser.add_argument("--programs", type=Path, default=TARGET / "heat", help="where `make -C examples/heat` put the programs")
     parser.add_argument("--json", action="store_true", help="print JSON lines")
     args = parser.parse_args()
     shm = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None

@@ -4,7 +4,7 @@
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 # shellcheck disable=SC2086
-cargo test --locked --workspace --lib --bins --tests ${FEATURES:-} --no-run --message-format=json |
+cargo test --locked --workspace --tests ${FEATURES:-} --no-run --message-format=json |
     grep -o '"executable":"[^"]*/it-[^"]*"' | cut -d'"' -f4 |
     while read -r path; do
         # Read to its end: who closes the pipe early would end the tests' own process by a signal.

@@ -8,7 +8,7 @@ import sys
 import numpy as np
 import pytest
 import stillframe as sf
-from conftest import HEAT, LANGUAGES, ROOT, Plate, program, simulation
+from conftest import BUILT, HEAT, LANGUAGES, ROOT, Plate, program, simulation
 
 #: Neither sides nor blocks are alike, and a rank's block ends within a page.
 PLATE = Plate(75, 101, 60)
@@ -101,7 +101,7 @@ def test_publishing_takes_at_most_four_lines_and_the_documents_show_them(languag
 
 
 def test_the_benchmark_tells_what_publishing_costs(runs):
-    options = ["--size", "64", "--steps", "10", "--rounds", "2", "--json"]
+    options = ["--size", "64", "--steps", "10", "--rounds", "2", "--json", "--programs", str(BUILT / "languages/heat")]
     out = runs.run([sys.executable, str(ROOT / "benches" / "mpi" / "heat.py"), *options])
     rows = [json.loads(line) for line in out.splitlines()]
     assert [row["case"]["measures"] for row in rows] == ["publish", "publish, observed", "observer"]

@@ -1,5 +1,9 @@
 """Who has no certificate of the job, or may not read it, is refused."""
 
+import shutil
+import tempfile
+from pathlib import Path
+
 import pytest
 from conftest import Failed
 from nodes import is_privileged
@@ -42,10 +46,24 @@ def test_a_key_that_others_may_read_is_refused(job):
     assert "key.pem" in job.runtimes.log(0).read_text()
 
 
+@pytest.fixture
+def reachable():
+    """Puts the commands where every user reaches them: a checkout may lie in a folder that others may not enter."""
+    with tempfile.TemporaryDirectory() as folder:
+        Path(folder).chmod(0o755)
+
+        def put(still):
+            for name in ("still", "still-node"):
+                shutil.copy(Path(still).with_name(name), folder)
+            return Path(folder) / "still"
+
+        yield put
+
+
 @pytest.mark.skipif(not is_privileged(), reason="in a user namespace there is one user")
-def test_another_user_cannot_use_the_certificate(job):
+def test_another_user_cannot_use_the_certificate(job, reachable):
     job = job(1)
-    words = [job.runtimes.still, "node", "run", "--certificate", job.runtimes.certificate, "--dir", "/dev/shm/theirs"]
+    words = [reachable(job.runtimes.still), "node", "run", "--certificate", job.runtimes.certificate, "--dir", "/dev/shm/theirs"]
     as_nobody = ["setpriv", "--reuid", "65534", "--regid", "65534", "--clear-groups"]
     done = job.nodes[0].run([*as_nobody, *words], check=False, timeout=30, cwd="/")
     assert done.returncode != 0 and "ermission" in done.stderr, done.stderr
