@@ -233,10 +233,9 @@ formats: ## checkpoints and exports, opened by zarr-python, xarray, h5py and net
 	$(TEST_BUILD)
 	$(PYTEST) tests/formats
 
-# With the newest Python that is there, as its interpreter may be of another version, too.
-NEWEST := STILLFRAME_REQUIREMENTS=scripts/requirements-newest.txt STILLFRAME_VENV=$(TARGET)/newest PYTHON=$(shell ls /usr/bin/python3.?? /usr/local/bin/python3.?? $(HOME)/.pyenv/versions/*/bin/python3.?? 2>/dev/null | sort -t. -k2 -V | awk -F/ '{print $$NF, $$0}' | sort -V | tail -1 | cut -d' ' -f2 | grep . || echo python3)
-newest: ## the Python package and its formats with the newest versions of what they use
-	$(NEWEST) scripts/setup.sh export test formats
+newest: ## the Python package and its formats with the newest Python that is there and the newest versions of what they use
+	export STILLFRAME_REQUIREMENTS=scripts/requirements-newest.txt STILLFRAME_VENV=$(TARGET)/newest; \
+	PYTHON=$$(compgen -c python3. | grep -xE 'python3\.[0-9]+' | sort -uV | tail -n 1 || echo python3) scripts/setup.sh export test formats
 	$(TEST_BUILD)
 	$(MAKE) newest-tests PYTHON=$(TARGET)/newest/bin/python
 

@@ -7,7 +7,8 @@
 # All steps are asked first, and what they lack is installed at once: Debian packages by one apt-get update and one install, which
 # are tried three times, and only as root; Python packages below target, in the versions of scripts/requirements.txt.
 # STILLFRAME_REQUIREMENTS names another file, STILLFRAME_VENV another place.
-# What cannot be had is named with the steps that lack it, in target/setup/missing, too. That is an error unless --optional is given.
+# What cannot be had is named with the steps that lack it, which is an error where a step cannot do without. With --optional it is none,
+# and target/setup/missing has those steps: STEP: PACKAGE...
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -53,7 +54,7 @@ has_formats() {
 # --- what the steps lack
 
 step=base
-probes=()   # of Debian packages that were missing: STEP PROBE PACKAGE,PACKAGE
+probes=()   # of Debian packages that are missing: STEP NEEDED PROBE PACKAGE,PACKAGE
 packages=() # Python packages, by their names
 builds=()   # what is done last
 
@@ -66,7 +67,9 @@ has() {
 }
 
 # need PROBE PACKAGE,PACKAGE: a command, a file or a function shows that Debian's packages are there.
-need() { has "$1" || probes+=("$step $1 $2"); }
+need() { has "$1" || probes+=("$step yes $1 $2"); }
+# The same of packages that the step does without, and less.
+want() { has "$1" || probes+=("$step no $1 $2"); }
 
 ask() {
     step=$1
@@ -91,14 +94,14 @@ ask() {
             packages+=(numpy pytest)
             ;;
         # libfabric is opened at run time; its headers are for a test.
-        fabric) need /usr/include/rdma/fi_tagged.h libfabric1,libfabric-dev ;;
+        fabric) want /usr/include/rdma/fi_tagged.h libfabric1,libfabric-dev ;;
         link) need /usr/include/openssl/ssl.h libssl-dev ;;
         valgrind) need valgrind valgrind,libc6-dbg ;;
         cmake) need cmake cmake; need make make ;;
         pkg-config) need pkg-config pkg-config ;;
         # Nothing but still-export needs these libraries: EXPORT=no does without.
-        export) [ "${EXPORT:-}" = no ] || need has_formats libhdf5-dev,libnetcdf-dev ;;
-        rivals) need g++ g++; need /usr/include/boost/interprocess libboost-dev ;;
+        export) [ "${EXPORT:-}" = no ] || want has_formats libhdf5-dev,libnetcdf-dev ;;
+        rivals) need g++ g++; want /usr/include/boost/interprocess libboost-dev ;;
         # A kernel that is built while something is measured.
         pages)
             need flex flex; need bison bison; need bc bc; need make make; need /usr/include/libelf.h libelf-dev
@@ -108,7 +111,7 @@ ask() {
         pages-programs)
             ask mpi
             step=pages-programs
-            need hpcc hpcc,libopenblas0-serial; need has_library:mimalloc libmimalloc2.0; need has_library:hugetlbfs libhugetlbfs0
+            need hpcc hpcc,libopenblas0-serial; want has_library:mimalloc libmimalloc2.0; want has_library:hugetlbfs libhugetlbfs0
             packages+=(numpy matplotlib xarray)
             builds+=(install_lammps)
             ;;
@@ -118,7 +121,7 @@ ask() {
         numpy) packages+=(numpy) ;;
         test) packages+=(numpy pytest mypy xarray dask) ;;
         formats)
-            need xxhsum xxhash; need h5dump hdf5-tools; need ncdump netcdf-bin
+            need has_formats libhdf5-dev,libnetcdf-dev; need xxhsum xxhash; need h5dump hdf5-tools; need ncdump netcdf-bin
             packages+=(numpy pytest xarray h5py h5netcdf netCDF4 zarr)
             ;;
         plots) packages+=(numpy matplotlib xarray) ;;
@@ -137,7 +140,8 @@ ask() {
 apt_get() { apt-get update -q && apt-get install -qy --no-install-recommends "$@"; }
 
 install_debian() {
-    local probe found one names=()
+    local probe needed found one names=() is_whole=yes
+    [ "$optional" = no ] || { mkdir -p target/setup; : >target/setup/missing; }
     ((${#probes[@]})) || return 0
     for probe in "${probes[@]}"; do
         for one in $(tr , ' ' <<<"${probe##* }"); do [[ " ${names[*]} " == *" $one "* ]] || names+=("$one"); done
@@ -149,17 +153,19 @@ install_debian() {
         alone apt try_thrice apt_get "${names[@]}" >&2 ||
             for one in "${names[@]}"; do alone apt apt_get "$one" >&2 || say "Debian has no $one, or does not answer"; done
     fi
-    mkdir -p target/setup
-    : >target/setup/missing
     for probe in "${probes[@]}"; do
-        read -r step found one <<<"$probe"
-        has "$found" || echo "$step: ${one//,/ }" >>target/setup/missing
+        read -r step needed found one <<<"$probe"
+        ! has "$found" || continue
+        one=${one//,/ }
+        if [ $needed = no ]; then
+            say "$step: what needs Debian's $one is left out (as root: apt-get install $one)"
+            continue
+        fi
+        say "$step cannot be done without Debian's $one (as root: apt-get install $one)"
+        is_whole=no
+        [ "$optional" = no ] || echo "$step: $one" >>target/setup/missing
     done
-    [ -s target/setup/missing ] || return 0
-    while IFS=: read -r step one; do
-        say "left out: $step, without Debian's$one (as root: apt-get install$one)"
-    done <target/setup/missing
-    [ "$optional" = yes ]
+    [ "$optional" = yes ] || [ $is_whole = yes ]
 }
 
 # --- Python

@@ -14,6 +14,8 @@ mod recovery_kill;
 mod restore;
 #[path = "../../../stillframe/tests/it/common/runs.rs"]
 mod runs;
+#[path = "../../../stillframe/tests/it/common/seed.rs"]
+mod seed;
 mod simulator;
 mod strangers;
 mod syncs;

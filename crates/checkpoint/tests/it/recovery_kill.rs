@@ -4,6 +4,7 @@
 //! `STILLFRAME_TEST_SEED` plays one seed alone: a number, or `random`.
 
 use crate::reading::{Numbers, Place, watchdog};
+use crate::seed::Seed;
 use std::io::Read;
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
@@ -147,10 +148,9 @@ fn all_ranks_go_on_from_the_same_version_whenever_they_are_killed() {
         return;
     }
     let _watchdog = watchdog(600);
-    let seeds = match std::env::var("STILLFRAME_TEST_SEED").ok().as_deref() {
-        Some("random") => vec![stillframe_kernel::unix_ns()],
-        Some(number) => vec![number.parse().unwrap()],
-        None => vec![1, 2],
+    let seeds = match Seed::asked() {
+        Seed::Usual => vec![1, 2],
+        Seed::Given(seed) | Seed::Random(seed) => vec![seed],
     };
     println!("seeds {seeds:?}");
     std::thread::scope(|scope| {

@@ -1,8 +1,9 @@
 //! Connections that break at any time, readers that go back and give up, and ranks that repart: nobody ever reads a version that is torn
 //! or mixed, and afterwards all is well.
 
-use crate::common::{seed, watchdog};
+use crate::common::watchdog;
 use crate::places::{Fault, Nodes};
+use crate::seed::Seed;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Barrier, Mutex};
 use std::time::Duration;
@@ -142,7 +143,7 @@ fn connections_may_break_at_any_time() {
     let objects: Vec<Objects> = (0..RANKS as usize).map(|node| nodes.objects(node)).collect();
     let object = objects[0].create("u", "var u [24000] int64").create().unwrap();
     let (is_over, last, all_are_complete) = (AtomicBool::new(false), Mutex::default(), Barrier::new(RANKS as usize));
-    let seed = seed(77);
+    let seed = Seed::first(77);
     std::thread::scope(|scope| {
         for rank in 0..RANKS {
             let (objects, last, all_are_complete) = (&objects[rank as usize], &last, &all_are_complete);

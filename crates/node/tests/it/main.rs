@@ -14,4 +14,6 @@ mod mixtures;
 mod nodes;
 #[path = "common/places.rs"]
 mod places;
+#[path = "../../../stillframe/tests/it/common/seed.rs"]
+mod seed;
 mod service;

@@ -16,5 +16,7 @@ mod limits;
 mod names;
 mod odd;
 mod relay;
+#[path = "../../../stillframe/tests/it/common/seed.rs"]
+mod seed;
 mod shown;
 mod stress;

@@ -5,8 +5,9 @@
 
 use crate::helper;
 
-use crate::common::{Dir, seed, watchdog};
+use crate::common::{Dir, watchdog};
 use crate::helper::{Helper, say, start};
+use crate::seed::Seed;
 use std::path::Path;
 use std::time::{Duration, Instant};
 use stillframe_object::{Error, Object, Objects};
@@ -170,7 +171,7 @@ fn processes_that_come_and_go_mix_nothing() {
     let _watchdog = watchdog(600 + 2 * seconds);
     let dir = Dir::new("stress");
     let place = dir.path().to_str().unwrap().to_owned();
-    let mut seed = seed(1);
+    let mut seed = Seed::first(1);
     let mut random = Random(seed.wrapping_mul(7919) | 1);
     let mut begin = |at: usize| {
         seed = seed.wrapping_add(7919).max(1);

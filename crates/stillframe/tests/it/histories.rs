@@ -8,7 +8,8 @@
 #![allow(unsafe_code)]
 
 use crate::common::content::{Content, check_version, first_difference};
-use crate::common::{Dir, seed, trackers, watchdog};
+use crate::common::{Dir, trackers, watchdog};
+use crate::seed::Seed;
 use proptest::prelude::*;
 use proptest::sample::select;
 use proptest::test_runner::{Config, RngAlgorithm, TestCaseError, TestError, TestRng, TestRunner};
@@ -535,11 +536,12 @@ fn whatever_a_producer_does_its_memory_and_its_versions_stay_what_they_are() {
     let histories = number("STILLFRAME_TEST_HISTORIES").unwrap_or(40);
     let _watchdog = watchdog(600 + 10 * histories);
     // The same ones each time, unless others are asked for.
-    let seeds = match std::env::var("STILLFRAME_TEST_SEED").as_deref() {
-        Ok("random") => Some(seed()).map(|first| first..first + histories),
-        _ => number("STILLFRAME_TEST_SEED").map(|seed| seed..seed + 1),
+    let seeds = match Seed::asked() {
+        Seed::Usual => 0..histories,
+        Seed::Given(seed) => seed..seed + 1,
+        Seed::Random(first) => first..first + histories,
     };
-    let seeds = seeds.unwrap_or(0..histories);
+    eprintln!("STILLFRAME_TEST_SEED={}, and those after it", seeds.start);
     for tracker in trackers() {
         let totals = Cell::new((0, 0));
         for seed in seeds.clone() {

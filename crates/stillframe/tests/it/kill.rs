@@ -5,10 +5,11 @@
 
 use crate::helper;
 
-use crate::common::{Dir, HeadFile, Numbers, is_in_arena, names_in, seed, trackers, watchdog};
+use crate::common::{Dir, HeadFile, Numbers, is_in_arena, names_in, trackers, watchdog};
 #[cfg(feature = "points")]
 use crate::helper::command;
 use crate::helper::{Helper, PLAY_BYTES, Play, attach, check_play, check_play_in_pieces, say, start, until};
+use crate::seed::Seed;
 use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -371,7 +372,7 @@ fn observers_may_die_at_any_instant() {
     let rule = |options: RegionOptions| options.rule(Rule::Fail);
     let mut play = Play::open(rule(options(dir.path(), trackers()[0]).bound_bytes(20 * PLAY_BYTES)), "r");
     play.step();
-    let (path, seeds) = (dir.path().to_str().unwrap(), &mut Numbers(seed()));
+    let (path, seeds) = (dir.path().to_str().unwrap(), &mut Numbers(Seed::first(1)));
     let mut helpers: Vec<Helper> = (0..4).map(|_| start_observer(path, seeds)).collect();
     for _ in 0..60 {
         let index = numbers.below(helpers.len());
@@ -414,7 +415,7 @@ fn a_stopped_observer_keeps_its_version_and_stops_nobody() {
     helper.expect("holds 1");
     helper.stop();
     // Others that are stopped somewhere in the middle of things.
-    let seeds = &mut Numbers(seed());
+    let seeds = &mut Numbers(Seed::first(1));
     let mut others: Vec<Helper> = (0..3).map(|_| start_observer(path, seeds)).collect();
     for other in &mut others {
         other.expect("ready");

@@ -53,6 +53,8 @@ mod rules;
 #[path = "common/runs.rs"]
 mod runs;
 mod sections;
+#[path = "common/seed.rs"]
+mod seed;
 mod simulator;
 mod staging;
 mod stepping;

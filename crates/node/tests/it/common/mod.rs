@@ -1,6 +1,5 @@
 //! What the tests have in common.
 
-use std::hash::{BuildHasher, RandomState};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
@@ -28,17 +27,6 @@ pub fn watchdog(seconds: u64) -> impl Drop {
         std::process::exit(70);
     });
     Watchdog(is_over)
-}
-
-/// With what random numbers begin: the same in each run, unless `STILLFRAME_TEST_SEED` is another, or `random`.
-pub fn seed(usual: u64) -> u64 {
-    let seed = match std::env::var("STILLFRAME_TEST_SEED") {
-        Ok(text) if text == "random" => RandomState::new().hash_one(0),
-        Ok(text) => text.parse().expect("STILLFRAME_TEST_SEED is a number, or random"),
-        Err(_) => usual,
-    };
-    println!("STILLFRAME_TEST_SEED={seed}");
-    seed
 }
 
 /// Looks until it is so.

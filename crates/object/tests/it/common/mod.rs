@@ -1,7 +1,6 @@
 //! What the tests share: directories of their own, and a watchdog.
 #![allow(dead_code, unused_imports)]
 
-use std::hash::{BuildHasher, RandomState};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
 use stillframe_object::Objects;
@@ -36,15 +35,4 @@ impl Drop for Dir {
     fn drop(&mut self) {
         let _ = std::fs::remove_dir_all(&self.0);
     }
-}
-
-/// With what random numbers begin: the same in each run, unless `STILLFRAME_TEST_SEED` is another, or `random`.
-pub fn seed(usual: u64) -> u64 {
-    let seed = match std::env::var("STILLFRAME_TEST_SEED") {
-        Ok(text) if text == "random" => RandomState::new().hash_one(0),
-        Ok(text) => text.parse().expect("STILLFRAME_TEST_SEED is a number, or random"),
-        Err(_) => usual,
-    };
-    println!("STILLFRAME_TEST_SEED={seed}");
-    seed
 }

@@ -22,18 +22,6 @@ pub fn versions() -> u64 {
     std::env::var("STILLFRAME_TEST_VERSIONS").ok().and_then(|number| number.parse().ok()).unwrap_or(150)
 }
 
-/// The seed of what a test does at random, which it says; another one with `STILLFRAME_TEST_SEED`, and any with `random`.
-pub fn seed() -> u64 {
-    use std::hash::{BuildHasher, RandomState};
-    let seed = match std::env::var("STILLFRAME_TEST_SEED").as_deref() {
-        Ok("random") => RandomState::new().hash_one("seed") >> 16,
-        Ok(number) => number.parse().unwrap(),
-        Err(_) => 1,
-    };
-    eprintln!("STILLFRAME_TEST_SEED={seed}");
-    seed
-}
-
 /// Length of the arena: addresses, of which it takes what its regions do.
 const ARENA_BYTES: u64 = 64 << 30;
 

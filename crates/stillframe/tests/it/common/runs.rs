@@ -1,7 +1,7 @@
 //! Runs of a simulator, one for each seed.
 
+use crate::seed::Seed;
 use std::fmt::Debug;
-use std::hash::{BuildHasher, RandomState};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
@@ -26,12 +26,14 @@ impl Runs {
     /// What the environment asks for.
     pub fn asked() -> Runs {
         let number = |name| std::env::var(name).ok().and_then(|text| text.parse().ok());
+        let (seed, first) = match Seed::asked() {
+            Seed::Usual => (None, 0),
+            Seed::Given(seed) => (Some(seed), 0),
+            Seed::Random(first) => (None, first),
+        };
         Runs {
-            seed: number("STILLFRAME_TEST_SEED"),
-            first: match std::env::var("STILLFRAME_TEST_SEED").as_deref() {
-                Ok("random") => RandomState::new().hash_one("seed") >> 16,
-                _ => 0,
-            },
+            seed,
+            first,
             count: number("STILLFRAME_TEST_RUNS").unwrap_or(2000),
             seconds: number("STILLFRAME_TEST_SECONDS"),
         }
