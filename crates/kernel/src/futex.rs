@@ -77,11 +77,13 @@ mod tests {
     #[test]
     fn one_call_wakes_who_sleeps_on_either_word_and_counts_on_the_second() {
         let words = Arc::new([AtomicU32::new(7), AtomicU32::new(8)]);
+        let (sender, threads) = std::sync::mpsc::channel();
         let sleepers: Vec<_> = [(0, 7), (1, 8)]
             .into_iter()
             .map(|(at, seen)| {
-                let words = words.clone();
+                let (words, sender) = (words.clone(), sender.clone());
                 thread::spawn(move || {
+                    sender.send(std::fs::read_link("/proc/thread-self").unwrap()).unwrap();
                     let begin = Instant::now();
                     while words[at].load(Ordering::Acquire) == seen && begin.elapsed() < Duration::from_secs(60) {
                         wait(&words[at], seen, Some(Duration::from_secs(60)));
@@ -90,7 +92,12 @@ mod tests {
                 })
             })
             .collect();
-        thread::sleep(Duration::from_millis(20));
+        for thread in threads.iter().take(2) {
+            let stat = std::path::Path::new("/proc").join(thread).join("stat");
+            while !std::fs::read_to_string(&stat).unwrap().rsplit(')').next().unwrap().starts_with(" S") {
+                thread::sleep(Duration::from_millis(1));
+            }
+        }
         words[0].fetch_add(1, Ordering::Release);
         wake_both(&words[0], &words[1]);
         assert!(sleepers.into_iter().all(|sleeper| sleeper.join().unwrap()));

@@ -228,7 +228,7 @@ mod tests {
         // SAFETY: the calls are allowed in a handler, and the pointer is to a byte that lives for ever.
         unsafe {
             libc::write(SAYS.load(std::sync::atomic::Ordering::Relaxed), c"x".as_ptr().cast(), 1);
-            libc::alarm(60);
+            libc::alarm(600);
             loop {
                 libc::pause();
             }
@@ -278,7 +278,7 @@ mod tests {
             assert_eq!(libc::waitpid(pid, &mut 0, 0), pid);
         }
         // The end of the last process that could say something.
-        let ended = local::wait_any(&[reads.as_fd()], Some(Duration::from_secs(30))).unwrap();
+        let ended = local::wait_any(&[reads.as_fd()], Some(Duration::from_secs(120))).unwrap();
         assert_eq!(ended, [true], "the child goes on without its parent");
     }
 }

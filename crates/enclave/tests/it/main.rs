@@ -15,6 +15,8 @@ mod hostile;
 mod pair;
 #[path = "../../../stillframe/tests/it/common/runs.rs"]
 mod runs;
+#[path = "../../../stillframe/tests/it/common/seed.rs"]
+mod seed;
 mod simulator;
 #[path = "../../../stillframe/tests/it/simulator/world.rs"]
 mod world;

@@ -124,7 +124,8 @@ fn begin_inside() {
         return eprintln!("skipped: no process may have mounts of its own here");
     }
     let own = std::env::current_exe().unwrap();
-    let status = inside(own.as_os_str()).arg("--nocapture").env(INSIDE, "1").status().unwrap();
+    let test = std::thread::current().name().expect("the test's name").to_string();
+    let status = inside(own.as_os_str()).args([&test, "--exact", "--nocapture"]).env(INSIDE, "1").status().unwrap();
     assert!(status.success(), "{status}");
 }
 

@@ -1,19 +1,12 @@
-//! Pools that are mounted in other mount namespaces, too. Whatever is mounted while such a namespace begins is kept by it, so these tests are
-//! apart from those of other pools, and one at a time.
+//! Pools that are mounted in other mount namespaces, too.
 
-use crate::support::{MIB, Made, own};
+use crate::support::{MIB, Made, apart, give_back_unused, is_free, own, until};
 use std::fs;
 use std::io::{BufRead, BufReader};
 use std::process::{Command, Stdio};
-use std::sync::{Mutex, MutexGuard, PoisonError};
 use stillframe_pages::reserve::give_back;
 use stillframe_pages::supply::System;
 use stillframe_pages::{Error, Pool};
-
-fn alone() -> MutexGuard<'static, ()> {
-    static ALONE: Mutex<()> = Mutex::new(());
-    ALONE.lock().unwrap_or_else(PoisonError::into_inner)
-}
 
 /// A process in a mount namespace of its own, which ends when this is dropped or, should the test be killed, by itself.
 struct Apart(std::process::Child);
@@ -44,7 +37,7 @@ impl Drop for Apart {
 
 #[test]
 fn a_pool_that_is_used_in_another_mount_namespace_is_not_given_back() {
-    let _alone = alone();
+    let _apart = apart();
     let system = System::default();
     let Some(made) = Made::new("apart", 8 * MIB, own()) else { return };
     let pool = &made.0;
@@ -57,8 +50,8 @@ memory[0] = 1
 os.close(file)
 print('there', flush=True)
 sys.stdin.read()";
-    let line = format!("exec timeout 60 python3 -c \"{script}\" $0");
-    let Some(apart) = Apart::new(pool, &line) else {
+    let line = format!("exec timeout 600 python3 -c \"{script}\" $0");
+    let Some(inside) = Apart::new(pool, &line) else {
         eprintln!("skipped: no mount namespace, or no Python");
         return;
     };
@@ -67,20 +60,21 @@ sys.stdin.read()";
         other => panic!("{other:?}"),
     }
     assert_eq!(Pool::find(&system, &pool.name).unwrap(), *pool);
-    drop(apart);
-    give_back(&system, &pool.name, false).unwrap();
+    drop(inside);
+    is_free(pool, 8 * MIB);
+    give_back_unused(&pool.name, false).unwrap();
 }
 
 #[test]
 fn pages_that_another_mount_namespace_keeps_are_said_and_go_back_when_it_ends() {
-    let _alone = alone();
+    let _apart = apart();
     let system = System::default();
     let surplus = || {
         let text = fs::read_to_string("/sys/kernel/mm/hugepages/hugepages-2048kB/surplus_hugepages").unwrap();
         text.trim().parse::<u64>().unwrap()
     };
     let Some(made) = Made::new("kept", 64 * MIB, own()) else { return };
-    let Some(apart) = Apart::new(&made.0, "echo there; exec timeout 60 cat") else {
+    let Some(inside) = Apart::new(&made.0, "echo there; exec timeout 600 cat") else {
         eprintln!("skipped: no mount namespace");
         return;
     };
@@ -94,13 +88,7 @@ fn pages_that_another_mount_namespace_keeps_are_said_and_go_back_when_it_ends() 
     }
     assert!(matches!(Pool::find(&system, &made.0.name), Err(Error::NoPool { .. })));
     assert!(!made.0.mount.path.exists());
-    drop(apart);
+    drop(inside);
     // Others may do the same meanwhile, and the kernel ends a namespace when it comes to it.
-    for _ in 0..600 {
-        if surplus() <= before {
-            return;
-        }
-        std::thread::sleep(std::time::Duration::from_millis(100));
-    }
-    panic!("{} pages are still there, and {before} were", surplus());
+    until("the end of the pages", || surplus() <= before);
 }

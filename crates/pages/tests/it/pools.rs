@@ -1,10 +1,11 @@
 //! Pools of a real kernel, which takes root and large pages that can be gathered; elsewhere each test says that it was skipped and why.
 
-use crate::support::{MIB, Made, had, own, request, skip};
+use crate::support::{MIB, Made, beside, give_back_unused, had, is_free, own, request, skip, until};
 use std::fs;
 use std::io::{BufRead, BufReader};
 use std::ops::ControlFlow;
 use std::os::unix::process::CommandExt;
+use std::path::PathBuf;
 use std::process::{Command, Stdio};
 use stillframe_kernel::map::Mapping;
 use stillframe_kernel::user_id;
@@ -17,11 +18,12 @@ const NOBODY: u32 = 65534;
 
 #[test]
 fn what_a_process_has_of_a_pool_is_shown_and_free_again_afterwards() {
+    let _beside = beside();
     let system = System::default();
     let Some(made) = Made::new("held", 15 * MIB, own()) else { return };
     let pool = &made.0;
-    let size = pool.size(&system).unwrap();
-    assert_eq!((size.bytes, size.free_bytes), (Some(16 * MIB), 16 * MIB), "whole pages");
+    assert_eq!(pool.size(&system).unwrap().bytes, Some(16 * MIB), "whole pages");
+    is_free(pool, 16 * MIB);
     let file = pool.file().unwrap();
     file.set_len(6 * MIB).unwrap();
     let mapping = Mapping::shared(&file, 0, 6 << 20, true).unwrap();
@@ -36,12 +38,13 @@ fn what_a_process_has_of_a_pool_is_shown_and_free_again_afterwards() {
         other => panic!("{other:?}"),
     }
     drop((mapping, file));
-    assert_eq!(pool.size(&system).unwrap().free_bytes, 16 * MIB);
-    assert_eq!(holders(&system, pool), []);
+    is_free(pool, 16 * MIB);
+    until("a pool without holders", || holders(&system, pool).is_empty());
 }
 
 #[test]
 fn a_pool_is_found_by_its_name_until_it_is_given_back_and_then_the_kernel_has_its_pages() {
+    let _beside = beside();
     let system = System::default();
     let before = || system.supply(Page::Large, None).unwrap();
     let Some(made) = Made::new("name", 8 * MIB, own()) else { return };
@@ -61,7 +64,7 @@ fn a_pool_is_found_by_its_name_until_it_is_given_back_and_then_the_kernel_has_it
     for other in others {
         assert!(matches!(find_same(&system, &other), Err(Error::Exists { .. })), "{other:?}");
     }
-    give_back(&system, &name, false).unwrap();
+    give_back_unused(&name, false).unwrap();
     match Pool::find(&system, &name) {
         Err(Error::NoPool { found, .. }) => assert!(!found.contains(&name)),
         other => panic!("{other:?}"),
@@ -72,6 +75,7 @@ fn a_pool_is_found_by_its_name_until_it_is_given_back_and_then_the_kernel_has_it
 
 #[test]
 fn files_that_lie_in_a_pool_are_not_lost_unless_somebody_says_so() {
+    let _beside = beside();
     let system = System::default();
     let Some(made) = Made::new("files", 4 * MIB, Access { mode: 0o750, ..own() }) else { return };
     let (name, path) = (&made.0.name, &made.0.mount.path);
@@ -90,12 +94,13 @@ fn files_that_lie_in_a_pool_are_not_lost_unless_somebody_says_so() {
     assert!(matches!(give_back(&system, name, true), Err(Error::Busy { .. })));
     assert_eq!(mode(&made.0), 0o750);
     drop(folder);
-    give_back(&system, name, true).unwrap();
+    give_back_unused(name, true).unwrap();
     assert!(matches!(Pool::find(&system, name), Err(Error::NoPool { .. })));
 }
 
 #[test]
 fn a_pool_takes_no_more_than_its_bound() {
+    let _beside = beside();
     let Some(made) = Made::new("bound", 4 * MIB, own()) else { return };
     let file = made.0.file().unwrap();
     file.set_len(6 * MIB).unwrap();
@@ -109,6 +114,7 @@ fn a_pool_takes_no_more_than_its_bound() {
 
 #[test]
 fn other_users_have_nothing_of_a_pool_that_is_not_theirs() {
+    let _beside = beside();
     let Some(made) = Made::new("users", 4 * MIB, own()) else { return };
     if user_id() != 0 {
         return skip("not root");
@@ -129,6 +135,7 @@ fn other_users_have_nothing_of_a_pool_that_is_not_theirs() {
 
 #[test]
 fn what_cannot_be_gathered_leaves_everything_as_it_was() {
+    let _beside = beside();
     let system = System::default();
     if user_id() != 0 {
         skip("not root");
@@ -146,6 +153,7 @@ fn what_cannot_be_gathered_leaves_everything_as_it_was() {
 
 #[test]
 fn all_pages_are_filled_before_anybody_gets_one_and_are_free_then() {
+    let _beside = beside();
     let system = System::default();
     let name = format!("test-filled-{}", std::process::id());
     let (mut steps, mut least_free, mut modes) = (Vec::new(), u64::MAX, Vec::new());
@@ -164,14 +172,15 @@ fn all_pages_are_filled_before_anybody_gets_one_and_are_free_then() {
     assert!(filling.is_sorted() && filling.last() == Some(&(200 * MIB)), "{filling:?}");
     assert_eq!(least_free, 0, "all of them at once, so that each was");
     assert!(modes.iter().all(|mode| *mode == 0o700), "{modes:?}");
-    assert_eq!((made.0.size(&system).unwrap().free_bytes, mode(&made.0)), (200 * MIB, 0o750));
+    is_free(&made.0, 200 * MIB);
+    assert_eq!(mode(&made.0), 0o750);
     let bare = Request { is_filled: false, ..request(&format!("{name}-bare"), 4 * MIB, own()) };
     let mut has_filled = false;
     let bare = reserve(&system, &bare, &mut |step| {
         has_filled |= done_bytes(step).is_some();
         ControlFlow::Continue(())
     });
-    let _bare = Made(bare.unwrap());
+    let Some(_bare) = had(bare).map(Made) else { return };
     assert!(!has_filled);
 }
 
@@ -189,6 +198,7 @@ fn done_bytes(step: Step) -> Option<u64> {
 
 #[test]
 fn a_reservation_that_is_interrupted_leaves_nothing() {
+    let _beside = beside();
     let system = System::default();
     let name = format!("test-ended-{}", std::process::id());
     let request = request(&name, 256 * MIB, own());
@@ -201,8 +211,11 @@ fn a_reservation_that_is_interrupted_leaves_nothing() {
         match made {
             Err(Error::Interrupted { .. }) => {}
             // There was so much spare, or so easily to be had, that nobody was asked before it was there.
-            Ok(pool) if !is_filling => drop(Made(pool)),
-            other => drop(had(other).map(Made)),
+            Ok(pool) => {
+                drop(Made(pool));
+                assert!(!is_filling, "it was not interrupted");
+            }
+            other => drop(had(other)),
         }
         assert!(matches!(Pool::find(&system, &name), Err(Error::NoPool { .. })));
         let place = stillframe_pages::pool::place(&name).unwrap();
@@ -221,7 +234,7 @@ fn reserve_and_stay() {
         if let Step::Filling { .. } = step {
             println!("\nfilling");
             // It is killed; should its parent be, it ends by itself.
-            std::thread::sleep(std::time::Duration::from_secs(60));
+            std::thread::sleep(std::time::Duration::from_secs(600));
         }
         ControlFlow::Continue(())
     });
@@ -231,7 +244,7 @@ fn reserve_and_stay() {
 /// Starts the reservation of a name in a process of its own and kills it while it fills; `false` if nothing can be reserved here.
 fn kill_filling(name: &str) -> bool {
     let mut own_program = Command::new(std::env::current_exe().unwrap());
-    own_program.args(["reserve_and_stay", "--exact", "--nocapture"]).env(TO_KILL, name).stdout(Stdio::piped());
+    own_program.args(["pools::reserve_and_stay", "--exact", "--nocapture"]).env(TO_KILL, name).stdout(Stdio::piped());
     let mut child = own_program.spawn().unwrap();
     let lines = BufReader::new(child.stdout.take().unwrap()).lines().map_while(Result::ok);
     let is_filling = lines.into_iter().any(|line| line == "filling");
@@ -243,17 +256,30 @@ fn kill_filling(name: &str) -> bool {
     is_filling
 }
 
+/// Unmounts what a killed reservation left, as soon as nobody has anything of it; returns where that was.
+fn unmount(name: &str) -> PathBuf {
+    let place = stillframe_pages::pool::place(name).unwrap();
+    until("the end of the killed reservation", || {
+        let unmounted = rustix::mount::unmount(&place, rustix::mount::UnmountFlags::empty());
+        assert!(matches!(unmounted, Ok(()) | Err(rustix::io::Errno::BUSY)), "{unmounted:?}");
+        unmounted.is_ok()
+    });
+    place
+}
+
 #[test]
 fn what_a_reservation_left_that_was_killed_while_it_filled_goes_back_with_the_next_of_its_name() {
+    let _beside = beside();
     let system = System::default();
     let name = format!("test-killed-{}", std::process::id());
     if !kill_filling(&name) {
         return;
     }
     let left = Pool::find(&system, &name).unwrap();
-    assert_eq!((left.size(&system).unwrap().free_bytes, mode(&left)), (64 * MIB, 0o700), "not its user's yet");
+    is_free(&left, 64 * MIB);
+    assert_eq!(mode(&left), 0o700, "not its user's yet");
     let made = reserve(&system, &request(&name, 8 * MIB, own()), &mut |_| ControlFlow::Continue(()));
-    let made = Made(made.unwrap());
+    let Some(made) = had(made).map(Made) else { return };
     assert_eq!(made.0.size(&system).unwrap().bytes, Some(8 * MIB));
     // One that is whole stays.
     let again = reserve(&system, &request(&name, 8 * MIB, own()), &mut |_| ControlFlow::Continue(()));
@@ -262,14 +288,14 @@ fn what_a_reservation_left_that_was_killed_while_it_filled_goes_back_with_the_ne
 
 #[test]
 fn what_a_reservation_left_that_was_killed_before_there_was_a_pool_is_given_back() {
+    let _beside = beside();
     let system = System::default();
     let name = format!("test-gathered-{}", std::process::id());
     if !kill_filling(&name) {
         return;
     }
     // As if it had been killed before it was mounted: the note is there, and the folder.
-    let place = stillframe_pages::pool::place(&name).unwrap();
-    rustix::mount::unmount(&place, rustix::mount::UnmountFlags::empty()).unwrap();
+    let place = unmount(&name);
     assert!(matches!(Pool::find(&system, &name), Err(Error::NoPool { .. })));
     // Another test may have done it by whatever it did.
     let given = give_back(&system, &name, false);
@@ -280,14 +306,13 @@ fn what_a_reservation_left_that_was_killed_before_there_was_a_pool_is_given_back
 
 #[test]
 fn what_a_killed_reservation_left_goes_back_before_another_pool_does() {
-    let system = System::default();
+    let _beside = beside();
     let name = format!("test-left-{}", std::process::id());
     let Some(made) = Made::new("beside", 4 * MIB, own()) else { return };
     if !kill_filling(&name) {
         return;
     }
-    let place = stillframe_pages::pool::place(&name).unwrap();
-    rustix::mount::unmount(&place, rustix::mount::UnmountFlags::empty()).unwrap();
-    give_back(&system, &made.0.name, false).unwrap();
+    let place = unmount(&name);
+    give_back_unused(&made.0.name, false).unwrap();
     assert!(!place.exists() && !place.with_extension("gathered").exists());
 }

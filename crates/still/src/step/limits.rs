@@ -94,8 +94,10 @@ impl Limits {
     pub fn signalled_with_the_step(&mut self) -> Option<Reason> {
         let begin = Instant::now();
         loop {
+            // First the time, and then the signal: this may have waited for a processor since.
+            let is_late = begin.elapsed() >= SIGNALS_APART;
             let reason = self.stopped().filter(|reason| matches!(reason, Reason::Signal(_)));
-            if reason.is_some() || begin.elapsed() >= SIGNALS_APART {
+            if reason.is_some() || is_late {
                 return reason;
             }
             std::thread::sleep(Duration::from_millis(10));

@@ -1,9 +1,10 @@
 //! `still enclave serve`, and the other commands through it; and what they say of regions of machines that share memory.
 
-use crate::support::{Guard, Scene, until, wait};
+use crate::support::{Guard, Scene, apart_from_pools, until, wait};
 use std::io::{BufRead, BufReader};
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
+use std::sync::RwLockWriteGuard;
 use stillframe::Region;
 
 /// A broker that has said that it serves.
@@ -91,12 +92,13 @@ const NAMES: [&str; 2] = ["host", "guest"];
 struct Other<'a> {
     scene: &'a Scene,
     dir: PathBuf,
+    _apart: RwLockWriteGuard<'static, ()>,
 }
 
 impl Other<'_> {
     /// `None` where no process may have mounts of its own.
     fn new(scene: &Scene) -> Option<Other<'_>> {
-        let other = Other { scene, dir: scene.file("guest-regions") };
+        let other = Other { scene, dir: scene.file("guest-regions"), _apart: apart_from_pools() };
         for file in NAMES.iter().flat_map(|name| [&scene.dir(), &other.dir].map(|dir| dir.join(name).join("arena"))) {
             std::fs::create_dir_all(file.parent().unwrap()).unwrap();
             std::fs::File::create(file).unwrap().set_len(64 << 20).unwrap();

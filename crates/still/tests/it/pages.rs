@@ -1,11 +1,8 @@
 //! `still pages`, as a person and a program call it. Pools take root and large pages that can be gathered; elsewhere it is said why not.
 
-use crate::support;
-
-use crate::support::Scene;
+use crate::support::{self, Scene, beside_pools, until};
 use serde_json::Value;
-use std::process::Stdio;
-use std::time::Duration;
+use std::process::{Command, Stdio};
 
 /// A pool that is given back whatever becomes of the test.
 struct Pool<'s>(&'s Scene, String);
@@ -23,6 +20,15 @@ fn is_root() -> bool {
         eprintln!("skipped: not root");
     }
     is_root
+}
+
+/// Says why a test does nothing, if what a reservation complained of is that this machine cannot have it.
+fn is_skipped(complaint: &str) -> bool {
+    let is_known = ["only root", "no pages of 2M", "could be gathered"].iter().any(|why| complaint.contains(why));
+    if is_known {
+        eprintln!("skipped: {complaint}");
+    }
+    is_known
 }
 
 fn listed(scene: &Scene) -> Value {
@@ -49,16 +55,12 @@ fn a_pool_is_made_shown_and_given_back() {
     if !is_root() {
         return;
     }
+    let _beside = beside_pools();
     let scene = Scene::new();
     let name = format!("test-still-{}", std::process::id());
     let made = scene.still(&["pages", "reserve", "7M", "--name", &name]);
     if made.code != 0 {
-        assert!(
-            ["only root", "no pages of 2M", "could be gathered"].iter().any(|why| made.err.contains(why)),
-            "{}",
-            made.err
-        );
-        eprintln!("skipped: {}", made.err);
+        assert!(is_skipped(&made.err), "{}", made.err);
         return;
     }
     let pool = Pool(&scene, name.clone());
@@ -96,12 +98,13 @@ fn what_makes_no_sense_is_refused() {
 fn a_reservation_that_is_ended_by_a_signal_says_that_nothing_changed() {
     let scene = Scene::new();
     let name = format!("test-signal-{}", std::process::id());
-    // As long as the test has this, the reservation waits.
-    let path = "/run/stillframe/pages/.lock";
-    let Ok(lock) = std::fs::File::options().write(true).open(path) else {
-        eprintln!("skipped: no pool was ever made here, or not by this user");
+    if !is_root() {
         return;
-    };
+    }
+    // As long as the test has this, the reservation waits. The first one ever would make it.
+    let place = std::path::Path::new("/run/stillframe/pages");
+    std::fs::create_dir_all(place).unwrap();
+    let lock = std::fs::File::options().create(true).truncate(false).write(true).open(place.join(".lock")).unwrap();
     lock.lock().unwrap();
     let mut command = scene.command(&["pages", "reserve", "2M", "--name", &name]);
     let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
@@ -112,15 +115,18 @@ fn a_reservation_that_is_ended_by_a_signal_says_that_nothing_changed() {
         let caught = text.lines().find_map(|line| line.strip_prefix("SigCgt:"));
         caught.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).is_some_and(|mask| mask & 1 << 14 != 0)
     };
-    while child.try_wait().unwrap().is_none() && !is_awaited() {
-        std::thread::sleep(Duration::from_millis(1));
+    let mut has_ended = false;
+    until("the reservation to wait", || {
+        has_ended = child.try_wait().unwrap().is_some();
+        has_ended || is_awaited()
+    });
+    if !has_ended {
+        rustix::process::kill_process(rustix::process::Pid::from_child(&child), rustix::process::Signal::TERM).unwrap();
     }
-    rustix::process::kill_process(rustix::process::Pid::from_child(&child), rustix::process::Signal::TERM).unwrap();
     let told = support::wait(child);
     drop(lock);
     let err = String::from_utf8_lossy(&told.stderr);
-    if ["only root", "no pages of 2M"].iter().any(|why| err.contains(why)) {
-        eprintln!("skipped: {err}");
+    if is_skipped(&err) {
         return;
     }
     assert_eq!(
@@ -134,7 +140,7 @@ fn a_reservation_that_is_ended_by_a_signal_says_that_nothing_changed() {
 /// A command with units in a folder of its own, and a umask that keeps nothing from anybody.
 fn with_units(scene: &Scene, args: &[&str]) -> (Option<i32>, String) {
     let own = scene.command(args);
-    let mut command = std::process::Command::new("sh");
+    let mut command = Command::new("sh");
     command.args(["-c", "umask 0; exec \"$0\" \"$@\""]).arg(own.get_program()).args(own.get_args());
     command.env("STILLFRAME_DIR", scene.dir()).current_dir("/").stdin(Stdio::null());
     command.env("STILLFRAME_UNITS", scene.file("units")).stdout(Stdio::piped()).stderr(Stdio::piped());
@@ -147,15 +153,14 @@ fn a_pool_that_persists_has_a_unit_that_makes_the_same_again() {
     if !is_root() {
         return;
     }
+    let _beside = beside_pools();
     let scene = Scene::new();
     let name = format!("test-unit-{}", std::process::id());
     let wanted = ["pages", "reserve", "3M", "--name", &name, "--group", "7", "--no-fill", "--persist"];
     let (code, text) = with_units(&scene, &wanted);
     if code != Some(0) {
-        let known = ["only root", "no pages of 2M", "could be gathered"];
-        assert!(known.iter().any(|why| text.contains(why)), "{text}");
+        assert!(is_skipped(&text), "{text}");
         assert!(!scene.file("units").exists(), "nothing was reserved, and nothing persists");
-        eprintln!("skipped: {text}");
         return;
     }
     let pool = Pool(&scene, name.clone());
@@ -173,14 +178,19 @@ fn a_pool_that_persists_has_a_unit_that_makes_the_same_again() {
     scene.ok(&["pages", "give-back", &name]);
     assert!(path.exists(), "the units of the machine are others");
     let words: Vec<&str> = line.split(' ').collect();
-    let made = std::process::Command::new(words[0]).args(&words[1..]).output().unwrap();
-    assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
+    let made = Command::new(words[0]).args(&words[1..]).output().unwrap();
+    if !made.status.success() {
+        // Somebody else may have taken the pages meanwhile.
+        let complaint = String::from_utf8_lossy(&made.stderr);
+        assert!(is_skipped(&complaint), "{complaint}");
+        return;
+    }
     let folder = std::fs::metadata(format!("/run/stillframe/pages/{name}")).unwrap();
     assert_eq!((folder.gid(), folder.mode() & 0o7777), (7, 0o770));
     let own = listed(&scene)["pools"].as_array().unwrap().iter().find(|pool| pool["name"] == name.as_str()).cloned();
     assert_eq!(own.unwrap()["bytes"].as_u64(), Some(4 << 20));
     // A unit may be started again, and a pool that is there can be made to persist; another is no such pool.
-    let again = std::process::Command::new(words[0]).args(&words[1..]).output().unwrap();
+    let again = Command::new(words[0]).args(&words[1..]).output().unwrap();
     assert!(again.status.success(), "{}", String::from_utf8_lossy(&again.stderr));
     let (code, text) = with_units(&scene, &[&wanted[..], &["--if-missing"]].concat());
     assert!(code == Some(0) && text.contains("was there already"), "{text}");
@@ -203,7 +213,7 @@ fn a_pool_that_persists_has_a_unit_that_makes_the_same_again() {
 
 /// Has systemd's own program look at a unit, where it is installed.
 fn verify(unit: &std::path::Path) {
-    match std::process::Command::new("systemd-analyze").args(["verify", "--man=no"]).arg(unit).output() {
+    match Command::new("systemd-analyze").args(["verify", "--man=no"]).arg(unit).output() {
         Err(error) => eprintln!("not verified: systemd-analyze: {error}"),
         Ok(told) => {
             let err = String::from_utf8_lossy(&told.stderr).into_owned();
@@ -273,16 +283,19 @@ fn who_is_not_root_makes_pools_of_ordinary_large_pages() {
     if !is_root() {
         return;
     }
+    let _beside = beside_pools();
     let scene = Scene::new();
     std::fs::create_dir(scene.dir()).unwrap();
     chown(scene.dir(), Some(NOBODY), Some(NOBODY)).unwrap();
     let folder = scene.dir().parent().unwrap().to_path_buf();
     std::fs::set_permissions(folder, std::fs::Permissions::from_mode(0o755)).unwrap();
-    // Where tests are built others may not go.
+    // Where tests are built others may not go. It is copied by a process of its own: what this one has open for writing a child of another
+    // test has, too, until it is a program.
     let program = scene.file("still");
-    std::fs::copy(env!("CARGO_BIN_EXE_still"), &program).unwrap();
+    let copied = Command::new("cp").arg(env!("CARGO_BIN_EXE_still")).arg(&program).status().unwrap();
+    assert!(copied.success());
     let still = |args: &[&str]| {
-        let mut command = std::process::Command::new(&program);
+        let mut command = Command::new(&program);
         command
             .args(args)
             .env("STILLFRAME_DIR", scene.dir())
@@ -305,7 +318,7 @@ fn who_is_not_root_makes_pools_of_ordinary_large_pages() {
     let name = format!("test-same-{}", std::process::id());
     let (code, text) = with_units(&scene, &["pages", "reserve", "2M", "--name", &name, "--no-fill", "--persist"]);
     let pool = (code == Some(0)).then(|| Pool(&scene, name.clone()));
-    assert!(pool.is_some() || ["no pages of 2M", "could be gathered"].iter().any(|why| text.contains(why)), "{text}");
+    assert!(pool.is_some() || is_skipped(&text), "{text}");
     std::fs::create_dir_all(scene.file("units")).unwrap();
     std::fs::write(scene.file("units").join("stillframe-pages-default.service"), "").unwrap();
     let (code, text) = still(&["pages", "reserve", "4M", "--name", &name]);

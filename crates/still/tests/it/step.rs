@@ -35,8 +35,11 @@ fn helper_process() {
     if parts[0] == "parted" {
         return parted(&state, write);
     }
-    if word == "later" {
-        std::thread::sleep(Duration::from_millis(200));
+    if word == "between" {
+        // As long as this has not begun, nobody produces the state.
+        let [there, go] = ["there", "go"].map(|name| format!("{name}-{write}"));
+        std::fs::write(there, "").unwrap();
+        crate::support::until("the word to begin", || std::path::Path::new(&go).exists());
     }
     let mut region = Region::create(&state).unwrap();
     let x = region.loaned::<f64>("x", &[COUNT]).unwrap();
@@ -72,11 +75,36 @@ fn helper_process() {
 }
 
 /// What a program sees of the end of its job: all processes are signalled, one after the other, and the driver last. With the signal
-/// 0 it goes on, as a program does that ends by itself when it is told to.
+/// 0 it goes on, as a program does that ends by itself when it is told to. When that began and ended is written down.
 fn end_job(signal: &str) {
     let driver = std::os::unix::process::parent_id();
-    Command::new("sh").arg("-c").arg(format!("(sleep 0.1; kill -TERM {driver}) &")).status().unwrap();
+    let script = format!(
+        "read begin rest < /proc/uptime; \
+         (sleep 0.1; kill -TERM {driver}; read end rest < /proc/uptime; echo $begin $end >> {JOB_ENDS}) &"
+    );
+    Command::new("sh").args(["-c", &script]).status().unwrap();
     Command::new("kill").args([signal, &std::process::id().to_string()]).status().unwrap();
+}
+
+/// Seconds at which the job of a scene began to end, and at which its driver had been signalled.
+const JOB_ENDS: &str = "job-ends";
+
+/// How long after its program a driver expects the signal at least, in seconds, less what the clock of /proc/uptime leaves out.
+const SIGNALS_APART: f64 = 0.48;
+
+/// Runs a step whose program ends with its job. Where processors were too scarce to signal the driver in time, it is done once more.
+fn step_of_ending_job(mode: &str, args: &[&str]) -> (Scene, Told) {
+    loop {
+        let scene = Scene::new();
+        let told = step(&scene, mode, args);
+        let ends = || std::fs::read_to_string(scene.file(JOB_ENDS)).unwrap_or_default();
+        until("the signal to the driver", || ends().contains('\n'));
+        let first: Vec<f64> = ends().lines().next().unwrap().split(' ').map(|second| second.parse().unwrap()).collect();
+        if first[1] - first[0] < SIGNALS_APART {
+            return (scene, told);
+        }
+        eprintln!("the driver was signalled only {:.2} s after its program: once more", first[1] - first[0]);
+    }
 }
 
 /// A group of two ranks, the first of which has ended when the second begins.
@@ -310,18 +338,17 @@ fn a_driver_that_was_killed_goes_on_where_it_was() {
 fn what_a_driver_makes_is_not_taken_away_between_its_steps() {
     let scene = Scene::new();
     assert_eq!(step(&scene, "well", &["--until", "1"]).code, 0);
-    let mut command = driver(&scene, "later", &["--until", "8"]);
+    let mut command = driver(&scene, "between", &["--until", "4"]);
     let mut running = Guard(command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap());
-    until("a step", || newest(&scene) >= Some(2));
-    let mut refused = 0;
-    while running.0.try_wait().unwrap().is_none() && newest(&scene) < Some(7) {
+    for write in 2..=4 {
+        until("the next step", || scene.file(&format!("there-{write}")).exists());
         assert!(scene.ok(&["gc"]).starts_with("nothing to remove"));
-        let told = scene.still(&["rm", "state"]);
-        assert_eq!(told.code, 1, "{}", told.out);
-        refused += usize::from(told.err.contains("between two steps"));
+        assert!(scene.complaint(1, &["rm", "state"]).contains("between two steps"));
+        assert_eq!(newest(&scene), Some(write - 1));
+        std::fs::write(scene.file(&format!("go-{write}")), "").unwrap();
     }
-    assert!(running.0.wait().unwrap().success() && refused > 0, "{refused}");
-    assert_eq!(newest(&scene), Some(8));
+    assert!(running.0.wait().unwrap().success());
+    assert_eq!(newest(&scene), Some(4));
     scene.ok(&["gc"]);
     assert_eq!(newest(&scene), None);
 }
@@ -377,8 +404,7 @@ fn a_signal_ends_the_run_after_the_step_that_runs() {
 #[test]
 fn a_program_that_is_ended_before_its_driver_is_no_failed_step() {
     for (mode, retries) in [("ended:2", "0"), ("ended:2", "3"), ("leaves:2", "0")] {
-        let scene = Scene::new();
-        let told = step(&scene, mode, &["--until", "5", "--json", "--retries", retries]);
+        let (scene, told) = step_of_ending_job(mode, &["--until", "5", "--json", "--retries", retries]);
         assert_eq!((told.code, newest(&scene)), (85, Some(1)), "{mode}: {}", told.out);
         assert_eq!(events(&told).last().unwrap()["reason"], "SIGTERM came", "{mode}: {}", told.out);
         assert!(!names(&told).contains(&"failed".into()), "{mode}: {}", told.out);
@@ -387,8 +413,7 @@ fn a_program_that_is_ended_before_its_driver_is_no_failed_step() {
 
 #[test]
 fn a_program_with_a_code_of_its_own_for_the_end_of_its_job_is_not_started_again() {
-    let scene = Scene::new();
-    let told = step(&scene, "refuses:2", &["--until", "5", "--json", "--retries", "3"]);
+    let (scene, told) = step_of_ending_job("refuses:2", &["--until", "5", "--json", "--retries", "3"]);
     assert_eq!((told.code, newest(&scene)), (85, Some(1)), "{}", told.out);
     assert_eq!(names(&told).iter().filter(|name| *name == "failed").count(), 1, "{}", told.out);
 }

@@ -38,7 +38,12 @@ impl Hidden {
                 }
                 _ => {}
             }
-            match try_lock(root, &name)? {
+            let claim = match try_lock(root, &name) {
+                // Another user's: nobody else may open it, but it is gone when he is done.
+                Err(Error::Denied { .. }) if begin.elapsed() < patience => Claim::Held,
+                claim => claim?,
+            };
+            match claim {
                 // The sweep passes over what somebody looks at just then, who has it locked for an instant.
                 Claim::Locked(place, _lock) if !place.names()?.is_empty() => root.remove_all(&name)?,
                 Claim::Locked(place, lock) => return Ok(Hidden { root: root.clone(), name, place, lock }),

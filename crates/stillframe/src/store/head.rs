@@ -11,6 +11,7 @@ use std::path::Path;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 use stillframe_kernel::map::Mapping;
+use stillframe_kernel::space::read_begin;
 use stillframe_kernel::{futex, points};
 use stillframe_protocol::{Board, Newest, Stamp, State};
 use stillframe_segment::Corrupt;
@@ -29,10 +30,22 @@ pub(crate) struct Head {
 }
 
 impl Head {
-    /// The head in a file.
-    pub(crate) fn map(file: &File, path: &Path, writable: bool) -> Result<Head> {
-        let map = Mapping::shared(file, 0, head::HEAD_BYTES, writable).map_err(|f| Error::system(path, f))?;
-        Ok(Head::at(Stretch::new(map.into(), 0)))
+    /// The head in a file of a directory; `None` if its producer has not finished it.
+    pub(crate) fn open(file: &File, dir: &Path) -> Result<Option<Head>> {
+        let (path, corrupt) = (dir.join(head::FILE), |corrupt| Error::Corrupt { dir: dir.to_path_buf(), corrupt });
+        let mut begin = [0; 64];
+        let length = read_begin(file, &mut begin).map_err(|error| Error::io("read", &path, error))?;
+        if !head::check_geometry(&begin[..length]).map_err(corrupt)? {
+            return Ok(None);
+        }
+        // The magic is written last, so a head that has it has all its bytes. Only now: before, it may have been shorter.
+        let bytes = file.metadata().map_err(|error| Error::io("fstat", &path, error))?.len();
+        if bytes < head::HEAD_BYTES as u64 {
+            let expected = format!("{} bytes", head::HEAD_BYTES);
+            return Err(corrupt(Corrupt::new(head::FILE, bytes as usize, expected, "the end of the file")));
+        }
+        let map = Mapping::shared(file, 0, head::HEAD_BYTES, false).map_err(|failure| Error::system(&path, failure))?;
+        Ok(Some(Head::at(Stretch::new(map.into(), 0))))
     }
 
     /// The head that lies there.
@@ -223,4 +236,30 @@ pub(crate) fn head_word(directory: &Directory, at: usize) -> u32 {
     let read =
         directory.file(head::FILE).ok().flatten().and_then(|(head, _)| head.read_exact_at(&mut word, at as u64).ok());
     read.map_or(0, |()| u32::from_le_bytes(word))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fs;
+
+    #[test]
+    fn a_head_is_open_once_it_is_finished_and_damaged_once_it_is_cut() {
+        let dir = std::env::temp_dir().join(format!("stillframe-head-{}", std::process::id()));
+        fs::create_dir(&dir).unwrap();
+        let file = fs::File::options().read(true).write(true).create_new(true).open(dir.join(head::FILE)).unwrap();
+        let open = || Head::open(&file, &dir);
+        let (magic, rest) = (head::MAGIC.to_le_bytes(), &head::encode_geometry(1)[8..]);
+        assert!(open().unwrap().is_none(), "nothing of it is there");
+        // A write of three pages makes the file longer page by page.
+        file.write_all_at(&rest[..4096], 8).unwrap();
+        assert!(open().unwrap().is_none(), "a part of it is there");
+        file.write_all_at(&rest[4096..], 8 + 4096).unwrap();
+        assert!(open().unwrap().is_none(), "all but the magic is there");
+        file.write_all_at(&magic, 0).unwrap();
+        assert!(open().unwrap().is_some());
+        file.set_len(8192).unwrap();
+        assert!(open().unwrap_err().to_string().contains("expected 12288 bytes"));
+        fs::remove_dir_all(&dir).unwrap();
+    }
 }

@@ -7,6 +7,7 @@ use std::{
     sync::Arc,
 };
 
+use crate::numbers;
 use drepl::{
     Dataset, Fragment, IndexBox, Part, Progression, Source,
     dataset::{LeafId, Object},

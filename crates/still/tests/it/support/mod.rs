@@ -3,6 +3,7 @@
 
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
+use std::sync::{PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use std::time::{Duration, Instant};
 use stillframe::{Array, Region};
 
@@ -123,6 +124,20 @@ impl Drop for Guard {
         let _ = self.0.kill();
         let _ = self.0.wait();
     }
+}
+
+/// A mount namespace keeps whatever is mounted while it begins, and so do the pages of a pool. So tests that make some are apart from
+/// those that have pools.
+static APART: RwLock<()> = RwLock::new(());
+
+/// For a test that makes mount namespaces.
+pub fn apart_from_pools() -> RwLockWriteGuard<'static, ()> {
+    APART.write().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// For a test that has a pool.
+pub fn beside_pools() -> RwLockReadGuard<'static, ()> {
+    APART.read().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Waits until `met`, within reason.

@@ -76,6 +76,7 @@ fn make_bundle(dir: &Dir, place: &Path, user: u32, words: &[String], env: &[Stri
 
 impl Container {
     /// Runs a helper as a user without privileges.
+    #[track_caller]
     pub fn start(dir: &Dir, place: &Path, user: u32, role: &str, arguments: &[&str]) -> Container {
         let helper = command(role, arguments);
         let mut words = vec!["/proc/self/fd/3".to_string()];

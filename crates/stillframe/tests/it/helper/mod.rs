@@ -42,11 +42,21 @@ pub struct Helper {
 pub fn command(role: &str, arguments: &[&str]) -> Command {
     // The link works for users who cannot reach the directory of the test binary.
     let mut command = Command::new("/proc/self/exe");
-    let module = Path::new(std::panic::Location::caller().file()).file_stem().unwrap().display();
+    let module = module(std::panic::Location::caller().file());
     command.args([&format!("{module}::helper_process"), "--exact", "--nocapture", "--test-threads=1"]);
     command.env(ROLE, role).env(ARGUMENTS, arguments.join("\n"));
     command.stdin(Stdio::piped()).stdout(Stdio::piped());
     command
+}
+
+/// The module of tests a file belongs to: its own, or, where tests share it, that of the test that runs, by which its thread is named.
+fn module(file: &'static str) -> String {
+    let file = Path::new(file);
+    let thread = std::thread::current();
+    match thread.name().and_then(|name| name.split_once("::")) {
+        Some((module, _)) if !file.parent().is_some_and(|folder| folder.ends_with("it")) => module.to_string(),
+        _ => file.file_stem().unwrap().display().to_string(),
+    }
 }
 
 #[track_caller]
