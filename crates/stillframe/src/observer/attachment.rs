@@ -93,14 +93,7 @@ impl Shared {
     fn in_directory(directory: Directory, head_file: File, about: &About, name: &str) -> Result<Option<Shared>> {
         let dir = directory.path().to_path_buf();
         let corrupt = |corrupt| Error::Corrupt { dir: dir.clone(), corrupt };
-        let mut begin = [0; 64];
-        let length =
-            head_file.read_at(&mut begin, 0).map_err(|error| Error::io("read", &dir.join(head::FILE), error))?;
-        if !head::check_geometry(&begin[..length]).map_err(corrupt)? {
-            return Ok(None);
-        }
-        check_length(about.bytes, &dir, head::FILE, head::HEAD_BYTES as u64)?;
-        let head = Head::map(&head_file, &dir.join(head::FILE), false)?;
+        let Some(head) = Head::open(&head_file, &dir)? else { return Ok(None) };
         let (identity, owner) = (about.identity, about.owner);
         let is_there = || directory.about(head::FILE).is_some_and(|about| about.identity == identity);
         // A finished head has the other files beside it, unless the region is just being removed, the head first.

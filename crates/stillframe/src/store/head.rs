@@ -2,7 +2,7 @@
 
 use crate::clock::unix_ns;
 use crate::error::{Error, Result};
-use crate::place::directory::Directory;
+use crate::place::directory::{Directory, read_begin};
 use crate::place::stretch::Stretch;
 use std::fs::File;
 use std::os::unix::fs::FileExt;
@@ -21,10 +21,23 @@ pub(crate) struct Head {
 }
 
 impl Head {
-    /// The head in a file.
-    pub(crate) fn map(file: &File, path: &Path, writable: bool) -> Result<Head> {
-        let map = Mapping::shared(file, 0, head::HEAD_BYTES, writable).map_err(|f| Error::system(path, f))?;
-        Ok(Head::at(Stretch::new(map.into(), 0)))
+    /// The head in a file of a directory; `None` if its producer has not finished it.
+    pub(crate) fn open(file: &File, dir: &Path) -> Result<Option<Head>> {
+        let (path, corrupt) = (dir.join(head::FILE), |corrupt| Error::Corrupt { dir: dir.to_path_buf(), corrupt });
+        let mut begin = [0; 64];
+        let length = read_begin(file, &mut begin).map_err(|error| Error::io("read", &path, error))?;
+        if !head::check_geometry(&begin[..length]).map_err(corrupt)? {
+            return Ok(None);
+        }
+        // The magic is written last, so a head that has it has all its bytes. Its length is read after it: one read before may be that
+        // of a head that was being written.
+        let bytes = file.metadata().map_err(|error| Error::io("fstat", &path, error))?.len();
+        if bytes < head::HEAD_BYTES as u64 {
+            let expected = format!("{} bytes", head::HEAD_BYTES);
+            return Err(corrupt(Corrupt::new(head::FILE, bytes as usize, expected, "the end of the file")));
+        }
+        let map = Mapping::shared(file, 0, head::HEAD_BYTES, false).map_err(|failure| Error::system(&path, failure))?;
+        Ok(Some(Head::at(Stretch::new(map.into(), 0))))
     }
 
     /// The head that lies there.
@@ -191,4 +204,30 @@ pub(crate) fn head_word(directory: &Directory, at: usize) -> u32 {
     let read =
         directory.file(head::FILE).ok().flatten().and_then(|(head, _)| head.read_exact_at(&mut word, at as u64).ok());
     read.map_or(0, |()| u32::from_le_bytes(word))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fs;
+
+    #[test]
+    fn a_head_opens_once_it_is_finished_and_is_damaged_once_it_is_cut() {
+        let dir = std::env::temp_dir().join(format!("stillframe-head-{}", std::process::id()));
+        fs::create_dir(&dir).unwrap();
+        let file = File::options().read(true).write(true).create_new(true).open(dir.join(head::FILE)).unwrap();
+        let open = || Head::open(&file, &dir);
+        let (magic, rest) = (head::MAGIC.to_le_bytes(), &head::encode_geometry(1)[8..]);
+        assert!(open().unwrap().is_none(), "nothing of it is there");
+        // A write of three pages makes the file longer page by page.
+        file.write_all_at(&rest[..8184], 8).unwrap();
+        assert!(open().unwrap().is_none(), "two pages of it are there");
+        file.write_all_at(&rest[8184..], 8192).unwrap();
+        assert!(open().unwrap().is_none(), "all but the magic is there");
+        file.write_all_at(&magic, 0).unwrap();
+        assert!(open().unwrap().is_some());
+        file.set_len(8192).unwrap();
+        assert!(open().unwrap_err().to_string().contains("expected 12288 bytes"));
+        fs::remove_dir_all(&dir).unwrap();
+    }
 }

@@ -205,17 +205,14 @@ impl Site {
 
     /// The head, if it can be believed: what is wrong with one that cannot be, its own producer and observers say.
     pub(crate) fn head(&self) -> Option<Head> {
-        let mut begin = [0; 64];
         match self {
             Site::Directory { directory, .. } => {
-                let (file, about) = directory.file(head::FILE).ok()??;
-                let length = read_begin(&file, &mut begin).ok()?;
-                let is_whole = head::check_geometry(&begin[..length]) == Ok(true);
-                let is_whole = is_whole && about.bytes >= head::HEAD_BYTES as u64;
-                is_whole.then(|| Head::map(&file, &directory.path().join(head::FILE), false).ok())?
+                let (file, _) = directory.file(head::FILE).ok()??;
+                Head::open(&file, directory.path()).ok()?
             }
             Site::Arena { arena, found, .. } => {
                 let head = arena.head(found).ok()??;
+                let mut begin = [0; 64];
                 head.read(0, &mut begin);
                 (head::check_geometry(&begin) == Ok(true)).then(|| Head::at(head))
             }
