@@ -169,13 +169,8 @@ impl ReadFragment {
             let left = deadline.left();
             match self.fill(version, left.max(waiting::LOOK), out) {
                 Ok(()) => return Ok(version),
-                Err(Error::Lost { complete: Some(complete), .. }) if complete > version && !left.is_zero() => {}
-                // Of other nodes' that is heard a little later.
-                Err(error @ Error::LostElsewhere { .. }) => {
-                    let soon = Deadline::after(SOON.min(left));
-                    waiting::wait_newer(&self.shared, self.reading.members(), version, soon).map_err(|_| error)?;
-                }
-                Err(error) => return Err(error),
+                Err(error) if left.is_zero() => return Err(error),
+                Err(error) => self.await_successor(version, error, left)?,
             }
         }
     }
@@ -200,15 +195,22 @@ impl ReadFragment {
             let version = waiting::wait_newer(&self.shared, self.reading.members(), after, deadline)?;
             match self.reattach(version, deadline.left().max(waiting::LOOK)) {
                 Ok(()) => return Ok(version),
-                // Writers went on meanwhile, and there is a newer one.
-                Err(Error::Lost { complete: Some(complete), .. }) if complete > version => {}
-                // Of other nodes' that is heard a little later.
-                Err(error @ Error::LostElsewhere { .. }) => {
-                    let soon = Deadline::after(SOON.min(deadline.left()));
-                    waiting::wait_newer(&self.shared, self.reading.members(), version, soon).map_err(|_| error)?;
-                }
-                Err(error) => return Err(error),
+                Err(error) => self.await_successor(version, error, deadline.left())?,
             }
+        }
+    }
+
+    /// Waits for a version newer than one that could not be read because of an error: there is one, or that is the outcome.
+    fn await_successor(&mut self, version: u64, error: Error, left: Duration) -> Result<()> {
+        match error {
+            // Writers went on meanwhile.
+            Error::Lost { complete: Some(complete), .. } if complete > version => Ok(()),
+            // Of other nodes' that is heard a little later.
+            Error::LostElsewhere { .. } => {
+                let soon = Deadline::after(SOON.min(left));
+                waiting::wait_newer(&self.shared, self.reading.members(), version, soon).map(drop).map_err(|_| error)
+            }
+            error => Err(error),
         }
     }
 

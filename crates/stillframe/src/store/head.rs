@@ -33,8 +33,7 @@ impl Head {
         // of a head that was being written.
         let bytes = file.metadata().map_err(|error| Error::io("fstat", &path, error))?.len();
         if bytes < head::HEAD_BYTES as u64 {
-            let expected = format!("{} bytes", head::HEAD_BYTES);
-            return Err(corrupt(Corrupt::new(head::FILE, bytes as usize, expected, "the end of the file")));
+            return Err(corrupt(Corrupt::cut(head::FILE, bytes, head::HEAD_BYTES as u64)));
         }
         let map = Mapping::shared(file, 0, head::HEAD_BYTES, false).map_err(|failure| Error::system(&path, failure))?;
         Ok(Some(Head::at(Stretch::new(map.into(), 0))))
