@@ -1,12 +1,12 @@
 #!/usr/bin/env bash
 # Versions between machines with Debian's 6.1 kernel, under emulation, and their host: published in each and checked in another one, all
-# at the same time; and how long it takes until a version in a machine has led to another one back. With one machine that has no doorbell,
-# one that it can only ring, and one where a driver lets it hear; and with two machines.
-# usage: enclave.sh [VERSIONS [TIMES [SECONDS]]]    SECONDS: how long a machine may take
+# at the same time; then versions of the host that a machine answers, each by one. With one machine that has no doorbell, one that it can
+# only ring, and one where a driver lets it hear; and with two machines.
+# usage: enclave.sh [VERSIONS [ANSWERS [SECONDS]]]    SECONDS: how long a machine may take
 # Without QEMU, and without leave to install it, the step is skipped with a message.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
-last=${1:-300} times=${2:-300} limit=${3:-900}
+last=${1:-300} answers=${2:-300} limit=${3:-900}
 built=${STILLFRAME_BUILT:-${CARGO_TARGET_DIR:-target}/release}
 bytes=64M
 # Versions of the host take a fraction of the time that those of a machine take: it waits, but for at most a minute in all.
@@ -68,13 +68,13 @@ run() {
     (become follow "$dir" "$last_one/r" "$last" holds) >"$dir/follow.log" 2>&1 &
     local follower=$! asker=
     started+=($follower)
-    # Times are taken with one machine.
+    # The host asks where there is one machine.
     local asked=()
     if ((${#guests[@]} == 1)); then
-        asked=("$times")
+        asked=("$answers")
         (
             until grep -q saw "$dir/follow.log"; do sleep 0.1; done
-            become ask "$dir" host/ask "$first/answer" "$times"
+            become ask "$dir" host/ask "$first/answer" "$answers"
         ) >"$dir/ask.log" 2>&1 &
         asker=$!
         started+=($asker)

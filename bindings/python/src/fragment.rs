@@ -283,6 +283,14 @@ impl ReadFragment {
         outcome.map_err(|error| errors::raise_object(py, error))
     }
 
+    /// The same of the newest complete version, whose number it returns.
+    fn fill_newest(&self, py: Python<'_>, timeout: Option<f64>, out: &Bound<'_, PyAny>) -> PyResult<u64> {
+        let timeout = limit(py, "timeout", timeout)?;
+        let mut out = Borrowed::writable(out)?;
+        let outcome = self.cell(py)?.with(py, |fragment| out.write(|out| fragment.fill_newest(timeout, out)))?;
+        outcome.map_err(|error| errors::raise_object(py, error))
+    }
+
     /// Whether it shows pages of a writer rather than a copy.
     fn is_shown(&self, py: Python<'_>) -> PyResult<bool> {
         self.cell(py)?.with(py, |fragment| fragment.is_shown())

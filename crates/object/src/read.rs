@@ -158,6 +158,25 @@ impl ReadFragment {
         Ok(())
     }
 
+    /// Copies the elements of the newest complete version into memory of the caller's, as [`fill`](ReadFragment::fill)
+    /// does, and returns its number. A version that writers let go before it is held is followed by the next one.
+    ///
+    /// # Errors
+    /// As [`reattach`](ReadFragment::reattach), if no version could be held for so long.
+    pub fn fill_newest(&mut self, timeout: Duration, out: &mut [u8]) -> Result<u64> {
+        let deadline = Deadline::after(timeout);
+        loop {
+            let ledger = self.reading.members().ledger(&self.shared)?;
+            let version = waiting::newest_complete(&self.shared, &ledger)?;
+            let left = deadline.left();
+            match self.fill(version, left.max(waiting::LOOK), out) {
+                Ok(()) => return Ok(version),
+                Err(error) if left.is_zero() => return Err(error),
+                Err(error) => self.await_successor(version, error, left)?,
+            }
+        }
+    }
+
     /// Holds a version of all writers that have wanted elements, and says when the last of them published it.
     pub(crate) fn hold_at(&mut self, version: u64, timeout: Duration) -> Result<(Vec<Snapshot>, u64)> {
         if version == self.shared.description.initial {
@@ -178,15 +197,22 @@ impl ReadFragment {
             let version = waiting::wait_newer(&self.shared, self.reading.members(), after, deadline)?;
             match self.reattach(version, deadline.left().max(waiting::LOOK)) {
                 Ok(()) => return Ok(version),
-                // Writers went on meanwhile, and there is a newer one.
-                Err(Error::Lost { complete: Some(complete), .. }) if complete > version => {}
-                // Of other nodes' that is heard a little later.
-                Err(error @ Error::LostElsewhere { .. }) => {
-                    let soon = Deadline::after(SOON.min(deadline.left()));
-                    waiting::wait_newer(&self.shared, self.reading.members(), version, soon).map_err(|_| error)?;
-                }
-                Err(error) => return Err(error),
+                Err(error) => self.await_successor(version, error, deadline.left())?,
             }
+        }
+    }
+
+    /// Waits for a version newer than one that could not be read because of an error: there is one, or that is the outcome.
+    fn await_successor(&mut self, version: u64, error: Error, left: Duration) -> Result<()> {
+        match error {
+            // Writers went on meanwhile.
+            Error::Lost { complete: Some(complete), .. } if complete > version => Ok(()),
+            // Of other nodes' that is heard a little later.
+            Error::LostElsewhere { .. } => {
+                let soon = Deadline::after(SOON.min(left));
+                waiting::wait_newer(&self.shared, self.reading.members(), version, soon).map(drop).map_err(|_| error)
+            }
+            error => Err(error),
         }
     }
 

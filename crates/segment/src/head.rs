@@ -286,7 +286,7 @@ pub fn check_geometry(bytes: &[u8]) -> Result<bool, Corrupt> {
         match word(at) {
             Some(found) if found == expected => {}
             Some(found) => return Err(Corrupt::new(FILE, at, format!("{what} {expected}"), found)),
-            None => return Err(Corrupt::new(FILE, bytes.len(), format!("{HEAD_BYTES} bytes"), "the end of the file")),
+            None => return Err(Corrupt::cut(FILE, bytes.len() as u64, HEAD_BYTES as u64)),
         }
     }
     Ok(true)

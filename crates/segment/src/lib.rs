@@ -65,6 +65,11 @@ impl Corrupt {
         Corrupt::new(file, 0, "a file that versions refer to", "none")
     }
 
+    /// Names a file that ends before all its bytes.
+    pub fn cut(file: &str, length: u64, bytes: u64) -> Self {
+        Corrupt::new(file, length as usize, format!("{bytes} bytes"), "the end of the file")
+    }
+
     /// Names a value that breaks the format.
     pub fn new(file: &str, offset: usize, expected: impl ToString, found: impl ToString) -> Self {
         Self { file: file.to_string(), offset: offset as u64, expected: expected.to_string(), found: found.to_string() }

@@ -10,7 +10,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from . import _native
-from ._errors import Lost, MisuseError, UnknownVariable
+from ._errors import MisuseError, UnknownVariable
 from ._made import Made
 from ._types import numpy
 from .drepl import Arrays, Fragment, Schema, Variable
@@ -26,14 +26,12 @@ if TYPE_CHECKING:
 #: What an axis is indexed with.
 Index = int | slice
 
-#: Seconds for which a read of the newest complete version waits: it is there, unless its writers die.
+#: Seconds for which a read of the newest complete version goes on: it waits for what dying writers left, and begins anew
+#: with a newer version when writers let go of the one that it wanted.
 _NEWEST_SECONDS = 10.0
 
 #: Fragments that are kept for the next read of the same elements.
 _FRAGMENTS_MAX = 16
-
-#: How often the newest complete version may go while it is about to be read, before that is no coincidence.
-_ATTEMPTS = 1000
 
 
 class Arrangement:
@@ -110,18 +108,10 @@ class Reader:
         self._fragments[key] = fragment
 
     def _fill(self, fragment: _native.ReadFragment, out: NDArray[Any]) -> None:
-        if self.version is not None:
+        if self.version is None:
+            fragment.fill_newest(_NEWEST_SECONDS, out)
+        else:
             fragment.fill(self.version, self.timeout, out)
-            return
-        for attempt in range(_ATTEMPTS):
-            version = self.native.newest()
-            try:
-                fragment.fill(version, _NEWEST_SECONDS, out)
-                return
-            except Lost as error:
-                # The writers went on meanwhile, and there is a newer one.
-                if attempt == _ATTEMPTS - 1 or error.complete is None or error.complete <= version:
-                    raise
 
 
 class ObjectArray(metaclass=Made, by='obj["u"] is one'):

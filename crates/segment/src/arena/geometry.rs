@@ -135,7 +135,7 @@ impl Geometry {
                 return Err(Corrupt::new(FILE, MAGIC_AT, "the magic \"STILAREN\"", found));
             }
         }
-        let cut = || Corrupt::new(FILE, header.len(), format!("{HEADER_BYTES} bytes"), "the end of the file");
+        let cut = || Corrupt::cut(FILE, header.len() as u64, HEADER_BYTES as u64);
         // Only one format is known, and what else stands there may mean anything in another.
         match word32(ABI_AT).ok_or_else(cut)? {
             ABI => {}
@@ -164,8 +164,7 @@ impl Geometry {
             return Err(Corrupt::new(FILE, CRC_AT, format!("checksum {expected}"), found));
         }
         if file_bytes < geometry.bytes() {
-            let expected = format!("{} bytes", geometry.bytes());
-            return Err(Corrupt::new(FILE, file_bytes as usize, expected, "the end of the file"));
+            return Err(Corrupt::cut(FILE, file_bytes, geometry.bytes()));
         }
         Ok(Some(geometry))
     }

@@ -18,7 +18,7 @@ use ::stillframe_protocol as protocol;
 use std::collections::HashMap;
 use std::fs::File;
 use std::os::unix::fs::FileExt;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
@@ -245,7 +245,9 @@ impl Shared {
         let file = known.file.clone();
         // Bytes past the end of the file would be a fatal signal at the first touch.
         let length = About::of(&file).map_err(|error| Error::io("fstat", &path, error))?.bytes;
-        check_length(length, &self.dir, &name, end)?;
+        if length < end {
+            return Err(self.corrupt(Corrupt::cut(&name, length, end)));
+        }
         let bytes = length / WINDOW_BYTES as u64 * WINDOW_BYTES as u64;
         let mut map = Mapping::shared(&file, 0, bytes.max(end) as usize, false)
             .map_err(|failure| Error::system(&path, failure))?;
@@ -442,14 +444,6 @@ impl Blocks for Shared {
     fn no_memory(&self, bytes: usize) -> Error {
         Error::no_memory(&self.dir.join(table::FILE), bytes)
     }
-}
-
-fn check_length(length: u64, dir: &Path, name: &str, bytes: u64) -> Result<()> {
-    if length < bytes {
-        let corrupt = Corrupt::new(name, length as usize, format!("{bytes} bytes"), "the end of the file");
-        return Err(Error::Corrupt { dir: dir.to_path_buf(), corrupt });
-    }
-    Ok(())
 }
 
 /// A lease that ends with the value.

@@ -158,8 +158,7 @@ impl Place {
             Place::Arena(region) => region.index()?.chunk(plane, window)?.map_or(0, |_| needed),
         };
         if bytes < needed {
-            let (expected, found) = (format!("{needed} bytes"), "the end of the file");
-            return Err(self.corrupt(Corrupt::new(&plane_file(plane), bytes as usize, expected, found)));
+            return Err(self.corrupt(Corrupt::cut(&plane_file(plane), bytes, needed)));
         }
         Ok(())
     }

@@ -38,11 +38,11 @@ impl Head {
         if !head::check_geometry(&begin[..length]).map_err(corrupt)? {
             return Ok(None);
         }
-        // The magic is written last, so a head that has it has all its bytes. Only now: before, it may have been shorter.
+        // The magic is written last, so a head that has it has all its bytes. Its length is read after it: one read before may be that
+        // of a head that was being written.
         let bytes = file.metadata().map_err(|error| Error::io("fstat", &path, error))?.len();
         if bytes < head::HEAD_BYTES as u64 {
-            let expected = format!("{} bytes", head::HEAD_BYTES);
-            return Err(corrupt(Corrupt::new(head::FILE, bytes as usize, expected, "the end of the file")));
+            return Err(corrupt(Corrupt::cut(head::FILE, bytes, head::HEAD_BYTES as u64)));
         }
         let map = Mapping::shared(file, 0, head::HEAD_BYTES, false).map_err(|failure| Error::system(&path, failure))?;
         Ok(Some(Head::at(Stretch::new(map.into(), 0))))
@@ -244,17 +244,17 @@ mod tests {
     use std::fs;
 
     #[test]
-    fn a_head_is_open_once_it_is_finished_and_damaged_once_it_is_cut() {
+    fn a_head_opens_once_it_is_finished_and_is_damaged_once_it_is_cut() {
         let dir = std::env::temp_dir().join(format!("stillframe-head-{}", std::process::id()));
         fs::create_dir(&dir).unwrap();
-        let file = fs::File::options().read(true).write(true).create_new(true).open(dir.join(head::FILE)).unwrap();
+        let file = File::options().read(true).write(true).create_new(true).open(dir.join(head::FILE)).unwrap();
         let open = || Head::open(&file, &dir);
         let (magic, rest) = (head::MAGIC.to_le_bytes(), &head::encode_geometry(1)[8..]);
         assert!(open().unwrap().is_none(), "nothing of it is there");
         // A write of three pages makes the file longer page by page.
-        file.write_all_at(&rest[..4096], 8).unwrap();
-        assert!(open().unwrap().is_none(), "a part of it is there");
-        file.write_all_at(&rest[4096..], 8 + 4096).unwrap();
+        file.write_all_at(&rest[..8184], 8).unwrap();
+        assert!(open().unwrap().is_none(), "two pages of it are there");
+        file.write_all_at(&rest[8184..], 8192).unwrap();
         assert!(open().unwrap().is_none(), "all but the magic is there");
         file.write_all_at(&magic, 0).unwrap();
         assert!(open().unwrap().is_some());

@@ -105,8 +105,8 @@ impl Store {
         let is_whole = segment::head::check_geometry(&begin).map_err(corrupt)?;
         if is_whole && begin.len() < segment::head::HEAD_BYTES {
             // The magic is written last, so a head that has it was whole once, and its versions may still be there.
-            let (expected, found) = (format!("{} bytes", segment::head::HEAD_BYTES), "the end of the file");
-            return Err(corrupt(Corrupt::new(segment::head::FILE, begin.len(), expected, found)));
+            let bytes = segment::head::HEAD_BYTES as u64;
+            return Err(corrupt(Corrupt::cut(segment::head::FILE, begin.len() as u64, bytes)));
         }
         if !is_whole {
             place.make_head(&segment::head::encode_geometry(clock::unix_ns()))?;
