@@ -184,7 +184,7 @@ pairs: ## what each language publishes, each language reads
 	scripts/setup.sh cxx fortran numpy
 	$(TEST_BUILD)
 	$(TESTED) tests/pairs/build.sh
-	$(TESTED) tests/pairs/run.py --programs $(TARGET)/debug/pairs
+	$(TESTED) tests/pairs/run.py --programs $(TARGET)/debug/pairs --still $(TARGET)/debug/still
 	$(TESTED) tests/pairs/objects.py --programs $(TARGET)/debug/pairs
 
 crash: ## producers, observers and ranks killed at every named point

@@ -3,8 +3,9 @@
 
 #include <signal.h>
 
-// The allocation of the program's own at which the signal comes.
-static volatile sig_atomic_t is_armed, busy, other;
+// The allocation of this thread at which the signal comes: the library's own thread allocates, too.
+static _Thread_local volatile sig_atomic_t is_armed;
+static volatile sig_atomic_t busy, other;
 static stillframe_snapshot *snapshot;
 
 void *__libc_malloc(size_t bytes);
