@@ -183,8 +183,18 @@ pub fn begin_thread() {
 
 /// Runs at the end of a thread. What the allocator does there on its own takes locks that a child of a fork would find taken.
 extern "C" fn end_thread(_: *mut c_void) {
-    // SAFETY: takes nothing.
-    growing(|| unsafe { mi_thread_done() });
+    growing(|| {
+        // SAFETY: takes nothing.
+        unsafe { mi_thread_done() };
+        // The allocator's own destructor would find the heap that it has just freed: mimalloc 3.3.2 leaves it in its key.
+        // SAFETY: the allocator writes its key once, before the first thread begins.
+        unsafe { libc::pthread_setspecific(_mi_heap_default_key, std::ptr::null()) };
+    });
+}
+
+unsafe extern "C" {
+    /// The key whose destructor ends the allocator's part of a thread (`prim/unix/prim.c` of mimalloc 3.3.2).
+    static _mi_heap_default_key: libc::pthread_key_t;
 }
 
 /// The key whose value has [`end_thread`] called, plus one.

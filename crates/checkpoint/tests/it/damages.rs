@@ -5,6 +5,7 @@ use crate::reading;
 
 use crate::damage::{Damage, Files};
 use crate::reading::{Numbers, Place, Version, watchdog};
+use crate::tier::by_tier;
 use stillframe_checkpoint::{Checkpoint, Codec, Error, RestoreOptions, Store, layout, restore_newest};
 
 /// A store with versions 10 and 20, of which the files of the second are damaged.
@@ -153,7 +154,7 @@ fn flipped_bits_are_found_wherever_they_are() {
     for codec in CODECS {
         let image = Image::of("flips", codec);
         let files: Vec<&String> = image.files.keys().collect();
-        for number in 0..500 {
+        for number in 0..by_tier(150, 500) {
             let file = files[number % files.len()].clone();
             let (at, bit) = (numbers.below(image.files[&file].len()), numbers.below(8) as u8);
             image.endure(&[&file.clone()], &[Damage::Flip { file, at, bit }]);

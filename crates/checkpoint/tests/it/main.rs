@@ -19,3 +19,5 @@ mod seed;
 mod simulator;
 mod strangers;
 mod syncs;
+#[path = "../../../stillframe/tests/it/common/tier.rs"]
+mod tier;

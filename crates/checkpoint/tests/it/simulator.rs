@@ -11,7 +11,7 @@
 //! * what is there as a checkpoint is whole, whether anything was said of it or not;
 //! * the next writer opens the directory and saves the next version.
 //!
-//! `STILLFRAME_TEST_SEED` plays one run again and prints all its calls, `STILLFRAME_TEST_RUNS` says how many there are (2000), and
+//! `STILLFRAME_TEST_SEED` plays one run again and prints all its calls, `STILLFRAME_TEST_RUNS` says how many there are (500, or 2000 in the long tier), and
 //! `STILLFRAME_TEST_SECONDS` goes on for so long.
 #![cfg(feature = "points")]
 

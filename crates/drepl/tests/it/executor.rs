@@ -1,6 +1,7 @@
 //! The executor against a program that moves byte by byte, and converts number by number.
 
 use crate::numbers;
+use crate::tier::by_tier;
 
 use std::{fs::File, io::Write as _, path::Path};
 
@@ -272,7 +273,7 @@ fn check(case: &Case, seed: u64, threads: usize) {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 400, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: by_tier(100, 400), ..ProptestConfig::default() })]
 
     #[test]
     fn every_byte_is_where_a_naive_program_puts_it(case in case(), seed: u64) {
@@ -286,7 +287,7 @@ proptest! {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 200, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: by_tier(50, 200), ..ProptestConfig::default() })]
 
     #[test]
     fn moves_of_several_sources_are_executed_like_those_of_one(case in case(), seed: u64, of in prop::collection::vec(0..3usize, 12)) {
@@ -313,7 +314,7 @@ proptest! {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 40, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: by_tier(10, 40), ..ProptestConfig::default() })]
 
     #[test]
     fn several_threads_write_what_one_writes(case in case(), seed: u64, threads in 2..=4usize, misaligned in 0..64usize, joined: bool) {
@@ -346,7 +347,7 @@ proptest! {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 2000, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: by_tier(500, 2000), ..ProptestConfig::default() })]
 
     #[test]
     fn the_parts_of_a_transfer_are_the_whole(
@@ -439,7 +440,7 @@ fn execute_hostile(transfer: &Transfer, threads: usize) {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 3000, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: by_tier(750, 3000), ..ProptestConfig::default() })]
 
     #[test]
     fn moves_from_anywhere_are_refused_or_stay_inside(
@@ -556,7 +557,7 @@ fn transposes_of_few() -> impl Strategy<Value = Case> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 300, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: by_tier(75, 300), ..ProptestConfig::default() })]
 
     #[test]
     fn axes_of_few_indices_are_transposed(case in transposes_of_few(), seed: u64) {

@@ -10,5 +10,7 @@ mod model;
 mod numbers;
 mod picture;
 mod planner;
+#[path = "../../../stillframe/tests/it/common/tier.rs"]
+mod tier;
 mod update;
 mod whole;

@@ -18,5 +18,7 @@ mod runs;
 #[path = "../../../stillframe/tests/it/common/seed.rs"]
 mod seed;
 mod simulator;
+#[path = "../../../stillframe/tests/it/common/tier.rs"]
+mod tier;
 #[path = "../../../stillframe/tests/it/simulator/world.rs"]
 mod world;

@@ -1,5 +1,5 @@
 //! The engine's simulator, with its region in an arena that another machine sees too: versions are also held there, by the second kind of
-//! lease. What must hold is said in `crates/stillframe/tests/simulator.rs`.
+//! lease. What must hold is said in `crates/stillframe/tests/it/simulator.rs`.
 #![cfg(feature = "points")]
 #![allow(unsafe_code)]
 

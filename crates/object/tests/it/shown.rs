@@ -38,9 +38,10 @@ const VIEWS: [(&str, Place); 12] = [
 const BEFORE: [usize; 6] = [1, 3, 16, 4096, 4104, 8200];
 
 fn check(reader: &mut ReadFragment, place: Place, version: u64, what: &str) {
+    let is_big_endian = what.contains("bigendian {");
     for (at, value) in reader.bytes().chunks_exact(8).enumerate() {
         let value = value.try_into().unwrap();
-        let value = if what.contains("bigendian {") { i64::from_be_bytes(value) } else { i64::from_ne_bytes(value) };
+        let value = if is_big_endian { i64::from_be_bytes(value) } else { i64::from_ne_bytes(value) };
         let wanted = place(at).map_or(0, |(row, column)| element(version, row, column));
         assert_eq!(value, wanted, "{what}: element {at} of version {version}");
     }
@@ -52,11 +53,12 @@ fn publish(object: &Object, before: usize, view: &str, version: u64, place: Plac
         _ => view.replacen("{ ", "{ var a = a; ", 1),
     };
     let options = object.write(&text);
+    let is_big_endian = text.contains("bigendian {");
     let mut writer = if is_loaned { options.loaned() } else { options }.attach().unwrap();
     for (at, bytes) in writer.bytes_mut().unwrap()[before..].chunks_exact_mut(8).enumerate() {
         let (row, column) = place(at).unwrap();
         let value = element(version, row, column);
-        let value = if text.contains("bigendian {") { value.to_be_bytes() } else { value.to_ne_bytes() };
+        let value = if is_big_endian { value.to_be_bytes() } else { value.to_ne_bytes() };
         bytes.copy_from_slice(&value);
     }
     writer.publish(version).unwrap();

@@ -10,6 +10,7 @@ use crate::damage;
 
 use crate::common::Numbers;
 use crate::damage::{Damage, Image, Trust};
+use crate::tier::by_tier;
 use std::io::{BufRead, BufReader, Write};
 use std::os::unix::fs::FileExt;
 use std::process::{Command, Stdio};
@@ -122,7 +123,7 @@ fn crafted_tables(image: &Image, number: usize) -> Option<Case<'_>> {
         damages.push(Damage::Write { file: tables, at: at as u64, bytes: value.to_le_bytes()[..size].to_vec() });
     }
     damages.push(Damage::Mend);
-    (number < 1500).then_some(Case { damages, trust: Trust::None })
+    (number < by_tier(500, 1500)).then_some(Case { damages, trust: Trust::None })
 }
 
 /// A schema with bytes flipped, numbers replaced, cut off, or given twice.
@@ -150,7 +151,7 @@ fn schemas(image: &Image, number: usize) -> Option<Case<'_>> {
             damages.push(Damage::Write { file, at: to as u64, bytes: part });
         }
     }
-    (number < 600).then_some(Case { damages, trust: Trust::None })
+    (number < by_tier(300, 600)).then_some(Case { damages, trust: Trust::None })
 }
 
 /// Every file cut to many lengths, made longer, removed, or a directory instead.
@@ -186,7 +187,7 @@ fn anything(image: &Image, number: usize) -> Option<Case<'_>> {
         let (at, count) = (pick(&mut numbers, &spots), 1 + numbers.below(9));
         damages.push(Damage::Write { file: head, at, bytes: rubbish(&mut numbers, count) });
     }
-    (number < 700).then_some(Case { damages, trust: Trust::None })
+    (number < by_tier(250, 700)).then_some(Case { damages, trust: Trust::None })
 }
 
 type Target = fn(&[u8]);

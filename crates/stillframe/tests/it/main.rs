@@ -59,5 +59,7 @@ mod simulator;
 mod staging;
 mod stepping;
 mod strangers;
+#[path = "common/tier.rs"]
+mod tier;
 mod trackers;
 mod waiting;

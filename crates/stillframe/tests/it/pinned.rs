@@ -8,6 +8,7 @@
 
 use crate::common::{Dir, Numbers, trackers, watchdog};
 use crate::device::{Ring, Viewer};
+use crate::tier::by_tier;
 use stillframe::{
     Array, Declaration, Element, Error, Family, Kind, Observer, Outcome, Part, Published, Region, RegionOptions, Rule,
     Tracked, TrackerKind, VariableId,
@@ -337,7 +338,7 @@ fn memory_that_is_not_the_regions_is_never_moved_and_loans_cannot_be_pinned() {
 fn pinning_at_any_time_loses_nothing() {
     let _watchdog = watchdog(600);
     for tracker in trackers() {
-        for seed in 0..2 {
+        for seed in 0..by_tier(1, 2) {
             let numbers = &mut Numbers(seed);
             let dir = Dir::new("pinned-random");
             let options = || dir.options().tracker(tracker).rule(Rule::Fail).bound_bytes(24 << 20);

@@ -11,7 +11,7 @@
 //! * what is noted as in use is what versions and loans use, so that no memory is lost, however often a call fails or somebody
 //!   dies.
 //!
-//! `STILLFRAME_TEST_SEED` plays one run again, `STILLFRAME_TEST_RUNS` says how many there are (2000), and
+//! `STILLFRAME_TEST_SEED` plays one run again, `STILLFRAME_TEST_RUNS` says how many there are (500, or 2000 in the long tier), and
 //! `STILLFRAME_TEST_SECONDS` goes on for so long.
 #![cfg(feature = "points")]
 

@@ -4,7 +4,7 @@
 use std::{sync::mpsc, thread, time::Duration};
 
 use super::texts::read;
-use crate::dice::Dice;
+use crate::{dice::Dice, tier::by_tier};
 
 /// Words and signs, valid names among them.
 const WORDS: [&str; 76] = [
@@ -127,7 +127,10 @@ fn watched(name: &str, body: impl FnOnce() + Send + 'static) {
 }
 
 fn rounds() -> u64 {
-    std::env::var("DREPL_TEST_ROUNDS").ok().and_then(|rounds| rounds.parse().ok()).unwrap_or(4000)
+    std::env::var("DREPL_TEST_ROUNDS")
+        .ok()
+        .and_then(|rounds| rounds.parse().ok())
+        .unwrap_or_else(|| by_tier(1000, 4000))
 }
 
 #[test]

@@ -1,6 +1,7 @@
 //! What the tests share: directories of their own, a watchdog, and the trackers that work here.
 #![allow(dead_code, unused_imports)]
 
+use crate::tier::by_tier;
 use std::os::unix::fs::{DirBuilderExt, FileExt};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -17,9 +18,12 @@ pub use watchdog::watchdog;
 /// arena, so that all regions lie in that.
 pub struct Dir(PathBuf);
 
-/// How many versions a test of many plays: fewer with `STILLFRAME_TEST_VERSIONS`, where everything is slow.
+/// Number of versions that a test of many plays: that of `STILLFRAME_TEST_VERSIONS`, or the tier's.
 pub fn versions() -> u64 {
-    std::env::var("STILLFRAME_TEST_VERSIONS").ok().and_then(|number| number.parse().ok()).unwrap_or(150)
+    std::env::var("STILLFRAME_TEST_VERSIONS")
+        .ok()
+        .and_then(|number| number.parse().ok())
+        .unwrap_or_else(|| by_tier(60, 150))
 }
 
 /// Length of the arena: addresses, of which it takes what its regions do.

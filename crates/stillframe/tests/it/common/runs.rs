@@ -1,6 +1,7 @@
 //! Runs of a simulator, one for each seed.
 
 use crate::seed::Seed;
+use crate::tier::by_tier;
 use std::fmt::Debug;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -34,7 +35,7 @@ impl Runs {
         Runs {
             seed,
             first,
-            count: number("STILLFRAME_TEST_RUNS").unwrap_or(2000),
+            count: number("STILLFRAME_TEST_RUNS").unwrap_or_else(|| by_tier(500, 2000)),
             seconds: number("STILLFRAME_TEST_SECONDS"),
         }
     }
