@@ -44,6 +44,9 @@ mod store;
 mod table;
 mod target;
 mod text;
+#[cfg(test)]
+#[path = "../../stillframe/tests/it/common/tier.rs"]
+mod tier;
 mod trial;
 mod units;
 mod value;

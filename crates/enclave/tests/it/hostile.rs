@@ -21,5 +21,7 @@ fn whatever_another_enclave_writes_this_one_goes_on() {
     }
     let totals = world.totals;
     // Attacks that change nothing prove nothing.
-    assert!(totals.published > rounds && totals.skipped > 0 && totals.opened > 0, "{totals:?}");
+    assert!(totals.published > rounds && totals.opened > 0, "{totals:?}");
+    // Rare: few rounds may have none.
+    assert!(totals.skipped >= by_tier(0, 1), "{totals:?}");
 }

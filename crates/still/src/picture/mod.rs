@@ -175,6 +175,7 @@ mod tests {
     use super::*;
     use crate::gather::tests::{Memory, selection};
     use crate::picture::colour::Colour;
+    use crate::tier::by_tier;
 
     /// A picture as a viewer has it.
     struct Seen {
@@ -256,8 +257,8 @@ mod tests {
             for value in
                 [|_| 1.0, |place| place as f32, |_| f32::NAN, |place| if place == 0 { f32::MAX } else { f32::MIN }]
             {
-                for order in [Order::C, Order::Fortran] {
-                    let canvas = picture(shape, order, value).unwrap();
+                for order in by_tier(&[Order::C][..], &[Order::C, Order::Fortran]) {
+                    let canvas = picture(shape, *order, value).unwrap();
                     assert_eq!(canvas.pixels.len(), canvas.width * canvas.height);
                     assert!(
                         canvas.width <= 1600 && canvas.height <= 1600,

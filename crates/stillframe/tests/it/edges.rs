@@ -1,7 +1,7 @@
 //! Tracked arrays that begin and end within pages, and grow and shrink within them: the pages at their ends belong to
 //! others as well, or not, from one publish to the next, also when some of the publishes are left out.
 
-use crate::common::{Dir, Numbers, trackers, watchdog};
+use crate::common::{Dir, Numbers, difference_at, trackers, watchdog};
 use stillframe::{Observer, Outcome, PAGE_BYTES, Region, Rule, Snapshot, Tracked, TrackerKind};
 
 const PAGE: usize = PAGE_BYTES / 8;
@@ -38,7 +38,7 @@ impl Edges {
         let found = snapshot.slice::<u64>("t").unwrap();
         let (tracker, version) = (self.region.tracker(), self.version);
         assert_eq!((snapshot.version(), found.len()), (version, array.len()));
-        let differs = found.iter().zip(array).position(|(found, expected)| found != expected);
+        let differs = difference_at(found, array);
         assert_eq!(differs, None, "{tracker}, version {version}, {what}: element that differs");
     }
 

@@ -3,7 +3,7 @@
 
 #![allow(unsafe_code)]
 
-use crate::common::{Dir, Numbers, trackers, versions, watchdog};
+use crate::common::{Dir, Numbers, difference_at, trackers, versions, watchdog};
 use std::sync::{Mutex, MutexGuard};
 use stillframe::{Observer, Order, Region, Snapshot, Tracked, TrackerKind};
 
@@ -119,8 +119,7 @@ impl Stage {
         }
         for (snapshot, words) in &self.held {
             let found = snapshot.slice::<u64>("t").unwrap();
-            assert_eq!(found.len(), words.len());
-            let wrong = found.iter().zip(words).position(|(found, word)| found != word);
+            let wrong = difference_at(found, words);
             let tracker = self.region.tracker();
             assert_eq!(wrong, None, "{tracker}, {what}: word of version {}", snapshot.version());
         }
@@ -405,7 +404,7 @@ fn move_at_random(tracker: TrackerKind, seed: u64, versions: u64) {
         let snapshot = observer.newest().unwrap();
         for (name, words) in ["a", "b"].into_iter().zip(words) {
             let found = snapshot.slice::<u64>(name).unwrap();
-            let wrong = found.iter().zip(words).position(|(found, word)| found != word);
+            let wrong = difference_at(found, words);
             assert_eq!(
                 (found.len(), wrong),
                 (words.len(), None),

@@ -5,7 +5,7 @@
 
 use crate::common;
 
-use crate::common::{Dir, trackers, watchdog};
+use crate::common::{Dir, difference_at, trackers, watchdog};
 use std::os::unix::fs::FileExt;
 use stillframe::{Array, Error, Region, RegionOptions, Rule, TrackerKind};
 
@@ -81,9 +81,8 @@ fn squeeze(region: &mut Region) {
 }
 
 fn check(case: Case, found: &[u64], content: &[u64], what: &str) {
-    let wrong = found.iter().zip(content).position(|(found, expected)| found != expected);
-    assert_eq!(wrong.map(|word| (word, found[word])), None, "{case:?}, {what}: word and what it is");
-    assert_eq!(found.len(), content.len());
+    let wrong = difference_at(found, content);
+    assert_eq!(wrong.map(|word| (word, found.get(word))), None, "{case:?}, {what}: word and what it is");
 }
 
 /// Publishes, and looks that working memory and version hold this before and after unused frames lost their memory.

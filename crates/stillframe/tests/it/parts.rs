@@ -2,7 +2,7 @@
 //! trackers, against a plain copy of what observers should see.
 #![allow(unsafe_code)]
 
-use crate::common::{Dir, Numbers, trackers, versions, watchdog};
+use crate::common::{Dir, Numbers, difference_at, trackers, versions, watchdog};
 use std::fs::File;
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::MetadataExt;
@@ -65,6 +65,7 @@ fn play(tracker: TrackerKind, seed: u64, versions: u64) {
     let mut last: Option<(usize, usize)> = None;
     let mut held: Vec<(Snapshot, Vec<u8>)> = Vec::new();
     let (mut failed, mut published) = (0, 0);
+    let strange: Vec<u8> = (0..MOST).map(|at| (at / 100) as u8 ^ 0x5a).collect();
     let mut index = 0;
     for version in 1..=versions {
         if numbers.below(10) == 0 {
@@ -97,7 +98,7 @@ fn play(tracker: TrackerKind, seed: u64, versions: u64) {
             }
         };
         // Where nothing was published yet, something that is neither the memory nor zeros.
-        let mut before: Vec<u8> = (0..bytes).map(|at| (at / 100) as u8 ^ 0x5a).collect();
+        let mut before = strange[..bytes].to_vec();
         let known = shown.len().min(bytes);
         before[..known].copy_from_slice(&shown[..known]);
         let is_known = last == Some((index, bytes));
@@ -116,8 +117,7 @@ fn play(tracker: TrackerKind, seed: u64, versions: u64) {
                 let snapshot = observer.newest().unwrap();
                 assert_eq!(snapshot.version(), version);
                 let slice = snapshot.slice::<u8>("data").unwrap();
-                let difference = slice.iter().zip(&shown).position(|(found, expected)| found != expected);
-                assert_eq!((slice.len(), difference), (shown.len(), None), "version {version}, range {range:?}");
+                assert_eq!(difference_at(slice, &shown), None, "version {version}, range {range:?}");
                 if numbers.below(3) == 0 {
                     held.push((snapshot, shown.clone()));
                 }

@@ -6,7 +6,7 @@
 //! page table no more.
 #![allow(unsafe_code)]
 
-use crate::common::{Dir, Numbers, trackers, watchdog};
+use crate::common::{Dir, Numbers, difference_at, trackers, watchdog};
 use crate::device::{Ring, Viewer};
 use crate::tier::by_tier;
 use stillframe::{
@@ -72,7 +72,7 @@ fn check(region: &mut Region, observer: &Observer, ids: &[VariableId]) {
         let name = region.declared(*id).unwrap().name;
         let tracker = region.tracker();
         let found = snapshot.slice::<u64>(&name).unwrap();
-        let wrong = found.iter().zip(words(region, *id)).position(|(found, word)| found != word);
+        let wrong = difference_at(found, words(region, *id));
         assert_eq!(wrong, None, "{tracker}: word of '{name}' in version {}", snapshot.version());
     }
 }
@@ -407,13 +407,12 @@ fn pinning_at_any_time_loses_nothing() {
                     Ok(_) => {
                         let snapshot = dir.observe("r").newest().unwrap();
                         let found = snapshot.slice::<u64>("u").unwrap();
-                        let wrong = found.iter().zip(&copy).position(|(found, word)| found != word);
-                        assert_eq!((found.len(), wrong), (length, None), "{what}: word in the version");
+                        assert_eq!(difference_at(found, &copy), None, "{what}: word in the version");
                     }
                     Err(Error::Bound { .. }) => held.clear(),
                     Err(error) => panic!("{what}: {error}"),
                 }
-                let wrong = words(&mut region, id).iter().zip(&copy).position(|(found, word)| found != word);
+                let wrong = difference_at(words(&mut region, id), &copy);
                 assert_eq!(wrong, None, "{what}: word in the working memory");
                 if let Some((viewer, pages)) = &viewer {
                     for (page, found) in pages.iter().zip(viewer.look().chunks(PAGE)) {

@@ -4,7 +4,7 @@
 //! them. A plain copy of all content at each publish is the reference that every held snapshot is compared with, again and
 //! again, until it is let go.
 
-use crate::common::{Dir, Numbers, trackers, versions, watchdog};
+use crate::common::{Dir, Numbers, difference_at, trackers, versions, watchdog};
 use crate::large_memory::LargeMemory;
 use crate::large_pages::LargePages;
 use std::collections::BTreeMap;
@@ -23,9 +23,8 @@ fn check(held: &Held) {
         let variable = held.snapshot.variable(name).unwrap();
         assert_eq!(&variable.shape, shape, "{name} of version {}", held.snapshot.version());
         let slice = held.snapshot.slice::<u64>(name).unwrap();
-        let difference = slice.iter().zip(elements).position(|(found, expected)| found != expected);
+        let difference = difference_at(slice, elements);
         assert_eq!(difference, None, "{name} of version {}: element that differs", held.snapshot.version());
-        assert_eq!(slice.len(), elements.len());
         let mut end = 0;
         for chunk in held.snapshot.chunks(name).unwrap() {
             assert_eq!(chunk.offset, end);
@@ -40,11 +39,19 @@ fn check(held: &Held) {
 fn check_changed(old: &Held, new: &Held) {
     for (name, (_, after)) in &new.content {
         let Some((_, before)) = old.content.get(name) else { continue };
-        let changed = new.snapshot.changed(&old.snapshot, name).unwrap();
-        for (index, element) in after.iter().enumerate() {
-            if !changed.iter().any(|range| range.contains(&(index * 8))) {
-                assert_eq!(before.get(index), Some(element), "{name}[{index}] changed unnoticed");
+        let mut changed = new.snapshot.changed(&old.snapshot, name).unwrap();
+        changed.sort_by_key(|range| range.start);
+        changed.push(8 * after.len()..8 * after.len());
+        let mut first = 0;
+        for range in changed {
+            let unchanged = first..range.start.div_ceil(8);
+            if !unchanged.is_empty() {
+                let before = before.get(unchanged.clone());
+                let before = before.unwrap_or_else(|| panic!("elements {unchanged:?} of {name} came unnoticed"));
+                let difference = difference_at(&after[unchanged], before);
+                assert_eq!(difference, None, "{name}: element after {first} that changed unnoticed");
             }
+            first = first.max(range.end.div_ceil(8));
         }
     }
 }

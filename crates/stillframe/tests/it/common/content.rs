@@ -11,10 +11,7 @@ pub fn first_difference(found: &[u8], expected: &[u8]) -> Option<String> {
     if found.len() != expected.len() {
         return Some(format!("{} bytes instead of {}", found.len(), expected.len()));
     }
-    if found == expected {
-        return None;
-    }
-    let at = found.iter().zip(expected).position(|(found, expected)| found != expected)?;
+    let at = super::difference_at(found, expected)?;
     let count = found.iter().zip(expected).filter(|(found, expected)| found != expected).count();
     let (found, expected) = (found[at], expected[at]);
     Some(format!("byte {at} (page {}) is {found}, not {expected}; {count} bytes differ", at / 4096))
