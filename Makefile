@@ -16,8 +16,9 @@ export CARGO_INCREMENTAL ?= 0
 FEATURES := --features stillframe/points,still/points,stillframe-node/points,stillframe-nodes-rank/points $$(scripts/setup.sh export-features)
 CHOICE := --locked --workspace $(FEATURES)
 TEST_BUILD := cargo build --lib --bins --tests $(CHOICE) && ln -sf libstillframe.so $(TARGET)/debug/libstillframe.so.0 && scripts/link_package.py $(TARGET)/debug
-# Property tests play the same cases each time, unless PROPTEST_RNG_SEED says otherwise; so do ours, with STILLFRAME_TEST_SEED.
-TESTED := PROPTEST_RNG_SEED=$${PROPTEST_RNG_SEED-1} STILLFRAME_BUILT=$(TARGET)/debug PYTHONPATH=$(TARGET)/debug/python PYTHON=$(abspath $(PYTHON))
+# Property tests play the same cases each time, unless PROPTEST_RNG_SEED says otherwise, and whatever failed before; so do ours, with
+# STILLFRAME_TEST_SEED.
+TESTED := PROPTEST_RNG_SEED=$${PROPTEST_RNG_SEED-1} PROPTEST_DISABLE_FAILURE_PERSISTENCE=1 STILLFRAME_BUILT=$(TARGET)/debug PYTHONPATH=$(TARGET)/debug/python PYTHON=$(abspath $(PYTHON))
 PYTEST := $(TESTED) $(PYTHON) -m pytest -q
 # A process per test. Where there is no nextest, cargo runs them: what a profile leaves out, too.
 NEXTEST := $(TESTED) scripts/nextest.sh --tests $(CHOICE)
@@ -95,8 +96,7 @@ check-long: ## links in the documentation of the code, and the linter where the 
 suites: ## all tests of cargo, in their short form: ARGS="-E 'package(still) & test(/^step::/)'" chooses
 	scripts/setup.sh export c tcasm xpmem memory etcd fabric containers nextest
 	$(TEST_BUILD)
-	STILLFRAME_TEST_VERSIONS=$${STILLFRAME_TEST_VERSIONS-40} STILLFRAME_TEST_HISTORIES=$${STILLFRAME_TEST_HISTORIES-10} \
-		$(NEXTEST) --profile default $(ARGS)
+	$(NEXTEST) --profile default $(ARGS)
 	cargo test --doc $(CHOICE)
 
 suites-long: ## all tests of cargo at length, with those that the short form leaves out
@@ -156,9 +156,8 @@ mpi-long: ## the same in all divisions, and accidents
 
 # libfabric 1.17 may crash where both ends are one process, so these are not in `make test`: that has two processes.
 fabric: ## versions over libfabric, also between two ends in one process
-	scripts/setup.sh etcd fabric
-	STILLFRAME_TEST_FABRIC=1 cargo test --locked -p stillframe-fabric
-	STILLFRAME_TEST_FABRIC=1 cargo test --locked -p stillframe-node --test it service::libfabric
+	scripts/setup.sh etcd fabric nextest
+	STILLFRAME_TEST_FABRIC=1 $(NEXTEST) --profile long -E 'package(stillframe-fabric) | (package(stillframe-node) & test(/^service::.*libfabric/))'
 
 nodes: ## objects over nodes made of this machine
 	scripts/setup.sh nodes
@@ -184,7 +183,7 @@ pairs: ## what each language publishes, each language reads
 	scripts/setup.sh cxx fortran numpy
 	$(TEST_BUILD)
 	$(TESTED) tests/pairs/build.sh
-	$(TESTED) tests/pairs/run.py --programs $(TARGET)/debug/pairs --still $(TARGET)/debug/still
+	$(TESTED) tests/pairs/run.py --programs $(TARGET)/debug/pairs
 	$(TESTED) tests/pairs/objects.py --programs $(TARGET)/debug/pairs
 
 crash: ## producers, observers and ranks killed at every named point

@@ -2,13 +2,13 @@
 # Makes a machine with Rust, a C compiler and Python 3.11 ready: scripts/setup.sh [--optional] [STEP]...
 # Steps: c, cxx, fortran, mpi, openmpi, tcasm, xpmem, memory, containers, slurm, etcd, nodes, fabric, link, valgrind, cmake, pkg-config, export, rivals, pages,
 # pages-programs, kernels (Debian packages); nextest, numpy, test, formats, plots, sst, dist (Python packages); wheel, demo,
-# demo-short (what is built or put elsewhere). `export-features` alone prints what cargo has to be given to build still-export.
+# demo-short, crates (what is built or put elsewhere). `export-features` alone prints what cargo has to be given to build still-export.
 #
 # All steps are asked first, and what they lack is installed at once: Debian packages by one apt-get update and one install, which
 # are tried three times, and only as root; Python packages below target, in the versions of scripts/requirements.txt.
 # STILLFRAME_REQUIREMENTS names another file, STILLFRAME_VENV another place.
 # What cannot be had is named with the steps that lack it, which is an error where a step cannot do without. With --optional it is none,
-# and target/setup/missing has those steps: STEP: PACKAGE...
+# and target/setup/missing has those steps: STEP: PACKAGE... STILLFRAME_SETUP=optional makes it none where a target asks again.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -22,10 +22,12 @@ say() { printf 'setup: %s\n' "$*" >&2; }
 
 # Runs a command while no other setup runs one under this name: neither apt-get nor pip lets two work beside each other.
 alone() {
-    local name=$1
+    local name=$1 lock=target/.$1.lock
     shift
     mkdir -p target
-    { flock 9; "$@"; } 9>"target/.$name.lock"
+    # Debian's packages are the machine's, whichever clone of the project installs them.
+    [ "$name" != apt ] || [ ! -w /run ] || lock=/run/stillframe-setup.lock
+    { flock 9; "$@"; } 9>"$lock"
 }
 
 # A registry that does not answer now may answer in a moment.
@@ -131,17 +133,20 @@ ask() {
         demo) packages+=(maturin numpy); builds+=(install_wheel install_lammps put_wheel_beside_lammps) ;;
         # LAMMPS, and the package that the tests are built with.
         demo-short) builds+=(install_lammps) ;;
+        crates) builds+=(fetch_crates) ;;
         *) say "unknown step $1"; exit 2 ;;
     esac
 }
 
+# Notes what a step lacks, for who runs the targets.
+miss() { [ "$optional" = no ] || echo "$1: $2" >>target/setup/missing; }
+
 # --- Debian
 
-apt_get() { apt-get update -q && apt-get install -qy --no-install-recommends "$@"; }
+apt_get() { apt-get update -q && apt-get install -qy --no-install-recommends -o DPkg::Lock::Timeout=600 "$@"; }
 
 install_debian() {
     local probe needed found one names=() is_whole=yes
-    [ "$optional" = no ] || { mkdir -p target/setup; : >target/setup/missing; }
     ((${#probes[@]})) || return 0
     for probe in "${probes[@]}"; do
         for one in $(tr , ' ' <<<"${probe##* }"); do [[ " ${names[*]} " == *" $one "* ]] || names+=("$one"); done
@@ -163,7 +168,7 @@ install_debian() {
         fi
         say "$step cannot be done without Debian's $one (as root: apt-get install $one)"
         is_whole=no
-        [ "$optional" = no ] || echo "$step: $one" >>target/setup/missing
+        miss "$step" "$one"
     done
     [ "$optional" = yes ] || [ $is_whole = yes ]
 }
@@ -182,8 +187,28 @@ install_python() {
     stamp="$folder/.installed.$({ printf '%s\n' "$@" | sort -u; cat "$requirements"; } | cksum | cut -d' ' -f1)"
     [ -e "$stamp" ] && return 0
     say "installing $* into $folder"
-    try_thrice "$folder/bin/python" -m pip install -q --disable-pip-version-check -c "$requirements" "$@" >&2
+    if ! try_thrice pip_install "$folder" "$@"; then
+        [ "$optional" = yes ] || return 1
+        install_each "$folder" "$@"
+        return 0
+    fi
     touch "$stamp"
+}
+
+pip_install() { "$1/bin/python" -m pip install -q --disable-pip-version-check -c "$requirements" "${@:2}" >&2; }
+
+# Each for itself, so that one that is not to be had takes none of the others with it.
+install_each() {
+    local folder=$1 package request
+    shift
+    for package in "$@"; do
+        pip_install "$folder" "$package" && continue
+        for request in "${requests[@]}"; do
+            [ "${request#* }" = "$package" ] || continue
+            say "${request% *} cannot be done without Python's $package"
+            miss "${request% *}" "$package"
+        done
+    done
 }
 
 # The stillframe package as a wheel, built as users build it.
@@ -227,19 +252,33 @@ name_mpich() {
     fi
 }
 
+# What cargo builds of others, so that no build needs the network.
+fetch_crates() { try_thrice cargo fetch -q --locked; }
+
 fetch_kernels() { alone apt tests/kernels/run.sh --fetch || [ $? = 77 ]; }
 
 # --- all of it
 
 optional=no
-if [ "${1:-}" = --optional ]; then optional=yes; shift; fi
+[ "${STILLFRAME_SETUP:-}" != optional ] || optional=yes
+if [ "${1:-}" = --optional ]; then
+    optional=yes
+    shift
+    mkdir -p target/setup
+    : >target/setup/missing
+fi
 if [ "${1:-}" = export-features ]; then
     [ "${EXPORT:-}" = no ] || ! alone apt has_formats || echo "--features stillframe-export/libraries"
     exit
 fi
 command -v cargo >/dev/null || { say "Rust is missing: see https://rustup.rs"; exit 1; }
 need cc gcc,libc6-dev
-for what in "$@"; do ask "$what"; done
+requests=() # STEP PACKAGE: who wants which Python package
+for what in "$@"; do
+    before=${#packages[@]}
+    ask "$what"
+    for package in "${packages[@]:before}"; do requests+=("$what $package"); done
+done
 ((!${#packages[@]} && !${#builds[@]})) || { step=python; need has_venv python3-venv; }
 install_debian
 if ((${#packages[@]})); then

@@ -32,7 +32,7 @@ def main():
         print(f"  {float(case.get('time', 0)):7.1f} s  {case.get('classname')} {case.get('name')}")
     print(f"SKIPPED in whole or in part: {len(left_out)}")
     for line in sorted(left_out):
-        print(f"  {line}")
+        print(f"  skipped: {line}")
 
 
 if __name__ == "__main__":
