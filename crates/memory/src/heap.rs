@@ -35,6 +35,8 @@ unsafe extern "C" {
     fn mi_thread_init();
     fn mi_thread_done();
     fn mi_option_set(option: c_int, value: c_long);
+    /// The key whose destructor ends the allocator's part of a thread (`prim/unix/prim.c` of mimalloc 3.3.2).
+    static _mi_heap_default_key: libc::pthread_key_t;
 }
 
 /// Numbers of options in mimalloc.h.
@@ -190,11 +192,6 @@ extern "C" fn end_thread(_: *mut c_void) {
         // SAFETY: the allocator writes its key once, before the first thread begins.
         unsafe { libc::pthread_setspecific(_mi_heap_default_key, std::ptr::null()) };
     });
-}
-
-unsafe extern "C" {
-    /// The key whose destructor ends the allocator's part of a thread (`prim/unix/prim.c` of mimalloc 3.3.2).
-    static _mi_heap_default_key: libc::pthread_key_t;
 }
 
 /// The key whose value has [`end_thread`] called, plus one.
