@@ -19,7 +19,7 @@ BUILT = Path(os.environ.get("STILLFRAME_BUILT", ROOT / "target/debug")).resolve(
 PROGRAMS = Path(os.environ.get("STILLFRAME_TEST_PROGRAMS", BUILT / "languages"))
 LANGUAGES = os.environ.get("STILLFRAME_TEST_LANGUAGES", "c cxx fortran python rust").split()
 #: Seconds; nothing here is expected to come near them.
-RUN_TIMEOUT = 120
+RUN_TIMEOUT = 600
 
 
 def program(language, what):

@@ -21,7 +21,7 @@ from nodes_runtimes import Runtimes  # noqa: E402
 HERE = Path(__file__).parent
 #: Seconds; nothing here is expected to come near them.
 TEST_TIMEOUT = 600
-ANSWER_TIMEOUT = 300
+ANSWER_TIMEOUT = 600
 #: A lease that does not end while a test runs, however long a node gets no processor. Tests that are about its end have their own.
 LEASE_SECONDS = 60
 

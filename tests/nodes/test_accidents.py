@@ -24,9 +24,9 @@ def die(job):
     writers = job.writers("heat", ROWS, COLUMNS, [0, 1])
     reader = job.reader("heat", 2)
     publish(writers, 1)
-    assert reader.do("show", version=1, timeout=30) == ROWS * COLUMNS
+    assert reader.do("show", version=1, timeout=300) == ROWS * COLUMNS
     writers[0].do("publish", version=2)
-    reader.tell("show", version=2, timeout=30)
+    reader.tell("show", version=2, timeout=300)
     assert reader.is_waiting(0.3)
     job.nodes[1].kill()
     job.runtimes.stop(1)
@@ -48,7 +48,7 @@ def test_a_node_that_dies_is_named_and_comes_back(job):
     again = job.writers("more", ROWS, COLUMNS, [1, 0])
     reader = job.reader("more", 2)
     publish(again, 1)
-    assert reader.do("show", version=1, timeout=30) == ROWS * COLUMNS
+    assert reader.do("show", version=1, timeout=300) == ROWS * COLUMNS
 
 
 def test_elements_of_a_node_that_died_are_written_again(job):
@@ -64,9 +64,9 @@ def test_elements_of_a_node_that_died_are_written_again(job):
     # At the newest complete version, which this node has not heard of before.
     assert again.do("write", first=60, count=60, rank=1, zeros=True) == 1
     publish([again], 2)
-    assert reader.do("show", version=2, timeout=30) == ROWS * COLUMNS
+    assert reader.do("show", version=2, timeout=300) == ROWS * COLUMNS
     publish([writers[0], again], 3)
-    assert reader.do("newer", after=2, timeout=30) == 3
+    assert reader.do("newer", after=2, timeout=300) == 3
 
 
 def part(job, seconds, is_enough=lambda: True):
@@ -77,14 +77,14 @@ def part(job, seconds, is_enough=lambda: True):
     beside, apart = job.reader("heat", 0), job.reader("heat", 2)
     publish(writers, 1)
     for reader in (beside, apart):
-        reader.do("show", version=1, timeout=30)
+        reader.do("show", version=1, timeout=300)
 
     begin = time.monotonic()
     job.nodes.partition({0, 1}, {2})
     apart.tell("show", version=2, timeout=0.5)
     for version in (2, 3):
         publish(writers, version)
-        assert beside.do("show", version=version, timeout=30) == ROWS * COLUMNS
+        assert beside.do("show", version=version, timeout=300) == ROWS * COLUMNS
     with pytest.raises(Failed) as failed:
         apart.answer()
     assert failed.value.kind == "Timeout", failed.value
@@ -93,15 +93,15 @@ def part(job, seconds, is_enough=lambda: True):
         time.sleep(0.1)
     job.nodes.mend()
     publish(writers, 4)
-    assert beside.do("show", version=4, timeout=30) == ROWS * COLUMNS
+    assert beside.do("show", version=4, timeout=300) == ROWS * COLUMNS
     return failed.value.says, writers, apart
 
 
 def test_a_partition_and_its_end(job):
     _, writers, apart = part(job(3, lease_seconds=ENDS_SECONDS), 0.7)
-    assert apart.do("follow", last=4, timeout=30)[-1] == 4
+    assert apart.do("follow", last=4, timeout=300)[-1] == 4
     publish(writers, 5)
-    assert apart.do("show", version=5, timeout=30) == ROWS * COLUMNS
+    assert apart.do("show", version=5, timeout=300) == ROWS * COLUMNS
 
 
 def test_a_partition_that_is_longer_than_a_lease(job):
@@ -126,16 +126,16 @@ def test_a_writer_that_is_cut_off_is_named_and_then_heard(job):
     writers = job.writers("heat", ROWS, COLUMNS, [0, 1])
     reader = job.reader("heat", 2)
     publish(writers, 1)
-    reader.do("show", version=1, timeout=30)
+    reader.do("show", version=1, timeout=300)
     job.nodes[1].cut()
     publish(writers, 2)
     with pytest.raises(Failed) as failed:
         reader.do("show", version=2, timeout=1)
     assert failed.value.kind == "Timeout" and "rank 1" in failed.value.says, failed.value
     job.nodes[1].mend()
-    assert reader.do("show", version=2, timeout=30) == ROWS * COLUMNS
+    assert reader.do("show", version=2, timeout=300) == ROWS * COLUMNS
     publish(writers, 3)
-    assert reader.do("show", version=3, timeout=30) == ROWS * COLUMNS
+    assert reader.do("show", version=3, timeout=300) == ROWS * COLUMNS
 
 
 def go_on(writers, reader, first, seconds, timeout):
@@ -163,7 +163,7 @@ def test_etcd_ends_and_is_back(job, is_empty):
     version = go_on(writers, reader, version + 1, 6, 30)
     more = eventually(lambda: job.writers("more", ROWS, COLUMNS, [1]), Failed)
     publish(more, 1)
-    assert job.reader("more", 0).do("show", version=1, timeout=30) == ROWS * COLUMNS
+    assert job.reader("more", 0).do("show", version=1, timeout=300) == ROWS * COLUMNS
 
 
 def test_reading_goes_on_without_etcd(job):

@@ -44,7 +44,7 @@ def test_observers_on_every_node_see_whole_versions(ranks):
     observers = [ranks.observer(node) for node in range(3)]
     for observer in observers:
         assert observer.do("newest") == 1
-        observer.tell("follow", last=150, timeout=30)
+        observer.tell("follow", last=150, timeout=300)
     for rank in ranks.ranks:
         rank.tell("publish_all", first=2, last=150, pause_ms=5)
     for rank in ranks.ranks:
@@ -68,7 +68,7 @@ def test_who_comes_late_and_the_command_line(ranks):
     late = ranks.observer(2)
     assert late.do("newest") == 3
     with pytest.raises(Failed) as failed:
-        late.do("next", after=3, timeout=30)
+        late.do("next", after=3, timeout=300)
     assert failed.value.kind == "ProducerGone", failed.value
 
 
@@ -79,7 +79,7 @@ def test_a_node_that_dies_is_named_with_its_ranks_and_comes_back(ranks):
     observer = ranks.observer(2)
     assert observer.do("newest") == 1
     ranks.publish(2, ranks=[0, 1])
-    observer.tell("next", after=1, timeout=30)
+    observer.tell("next", after=1, timeout=300)
     assert observer.is_waiting(0.3)
     ranks.job.nodes[1].kill()
     ranks.job.runtimes.stop(1)
@@ -110,7 +110,7 @@ def test_ranks_go_on_without_runtimes_and_across_a_cut(ranks):
     assert failed.value.kind == "Timeout" and "ranks 2, 3 are on node" in failed.value.says, failed.value
     ranks.job.nodes[1].mend()
     ranks.publish(3)
-    assert observer.do("next", after=1, timeout=30) in (2, 3)
+    assert observer.do("next", after=1, timeout=300) in (2, 3)
 
     # The runtime of who looks is killed, and what it showed is removed by the next one.
     ranks.job.runtimes.stop(2)
@@ -133,6 +133,6 @@ def test_delay_and_loss_mix_nothing(ranks):
     assert observer.do("newest") == 1
     for rank in ranks.ranks:
         rank.tell("publish_all", first=2, last=100, pause_ms=20)
-    assert observer.do("follow", last=100, timeout=30)[-1] == 100
+    assert observer.do("follow", last=100, timeout=300)[-1] == 100
     for rank in ranks.ranks:
         rank.answer()

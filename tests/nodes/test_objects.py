@@ -15,12 +15,12 @@ def test_what_two_nodes_write_a_third_one_reads(job):
     beside = job.reader("heat", 1)
     for version in range(1, 6):
         for reader in (elsewhere, beside):
-            reader.tell("show", version=version, timeout=30)
+            reader.tell("show", version=version, timeout=300)
         upper.do("publish", version=version)
         lower.do("publish", version=version)
         assert elsewhere.answer() == beside.answer() == ROWS * COLUMNS
     # Who asks for a version by its number has it with its elements, and its node hears only then that it is complete.
-    assert elsewhere.do("newer", after=4, timeout=30) == 5
+    assert elsewhere.do("newer", after=4, timeout=300) == 5
     got = job.nodes[2].run([job.runtimes.still, "get", "heat", "grid[239, 499]"]).stdout
     assert got.split()[-1] == str(value(5, ROWS * COLUMNS - 1))
     nodes = json.loads(job.nodes[2].run([job.runtimes.still, "ls", "--json"]).stdout)["nodes"]
@@ -40,7 +40,7 @@ def test_traffic_is_watched(job):
         while any(one.poll() is None for one in watching.values()):
             version += 1
             writer.do("publish", version=version)
-            reader.do("show", version=version, timeout=30)
+            reader.do("show", version=version, timeout=300)
         text, lines = watching[()].communicate()[0], watching["--json",].communicate()[0]
         assert "NODE" in text and "this one" in text and "connected" in text, text
         nodes = {node["name"]: node for node in json.loads(lines)["nodes"]}
@@ -69,8 +69,8 @@ def test_readers_have_their_own_layouts_whatever_those_of_writers_are(job):
     for version in range(1, 4):
         for writer in writers:
             writer.do("publish", version=version)
-        assert scattered.do("show", version=version, timeout=30) == 60 * 100
-        assert middle.do("show", version=version, timeout=30) == 100 * COLUMNS
+        assert scattered.do("show", version=version, timeout=300) == 60 * 100
+        assert middle.do("show", version=version, timeout=300) == 100 * COLUMNS
 
 
 def test_delay_and_loss_tear_nothing(job):
@@ -81,7 +81,7 @@ def test_delay_and_loss_tear_nothing(job):
     # A machine that is busy with something else may let a round pass before anything but its last version comes.
     for last in range(60, 3660, 60):
         for reader in readers:
-            reader.tell("follow", last=last, timeout=30)
+            reader.tell("follow", last=last, timeout=300)
         for writer in writers:
             writer.tell("publish_all", first=last - 59, last=last, pause_ms=50)
         rounds = [reader.answer() for reader in readers]
@@ -102,5 +102,5 @@ def test_who_follows_over_a_slow_link_is_not_told_of_versions_that_went(job):
     writer.tell("publish_all", first=1, last=400, pause_ms=5)
     version = 0
     while version < 400:
-        version = reader.do("newer", after=version, timeout=30)
+        version = reader.do("newer", after=version, timeout=300)
     writer.answer()

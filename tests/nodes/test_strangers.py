@@ -15,7 +15,7 @@ def test_a_runtime_with_another_certificate_hears_nothing(job):
     reader = job.reader("heat", 2)
     for writer in writers:
         writer.do("publish", version=1)
-    reader.do("show", version=1, timeout=30)
+    reader.do("show", version=1, timeout=300)
 
     job.runtimes.stop(2)
     # Of a job with the same name, whose authority is another one.
@@ -33,7 +33,7 @@ def test_a_runtime_with_another_certificate_hears_nothing(job):
         stranger.stdout.close()
 
     job.runtimes.start(2)
-    assert reader.do("show", version=2, timeout=30) == 120 * 100
+    assert reader.do("show", version=2, timeout=300) == 120 * 100
 
 
 def test_a_key_that_others_may_read_is_refused(job):
@@ -65,5 +65,5 @@ def test_another_user_cannot_use_the_certificate(job, reachable):
     job = job(1)
     words = [reachable(job.runtimes.still), "node", "run", "--certificate", job.runtimes.certificate, "--dir", "/dev/shm/theirs"]
     as_nobody = ["setpriv", "--reuid", "65534", "--regid", "65534", "--clear-groups"]
-    done = job.nodes[0].run([*as_nobody, *words], check=False, timeout=30, cwd="/")
+    done = job.nodes[0].run([*as_nobody, *words], check=False, timeout=300, cwd="/")
     assert done.returncode != 0 and "ermission" in done.stderr, done.stderr

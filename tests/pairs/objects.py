@@ -32,7 +32,7 @@ from itertools import product
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
-TIMEOUT = 120
+TIMEOUT = 600
 RANKS = 3
 
 

@@ -42,7 +42,7 @@ from math import prod
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
-TIMEOUT = 120
+TIMEOUT = 600
 RECORD = (
     '{"fields":[{"name":"t","dtype":"float64","offset":0},{"name":"id","dtype":"int32","offset":8}],"bytes":16}'
 )
@@ -200,7 +200,7 @@ def main():
     parser = argparse.ArgumentParser(description="Runs every producer beside every observer.")
     parser.add_argument("--programs", type=Path, required=True, help="the folder with LANGUAGE-produce and -observe")
     parser.add_argument("--only", nargs="*", help="these languages")
-    parser.add_argument("--still", type=Path, help="the command line [default: beside the folder, in release]")
+    parser.add_argument("--still", type=Path, help="the command line [default: beside the folder]")
     arguments = parser.parse_args()
     python = [os.environ.get("PYTHON", sys.executable)]
     languages = {
@@ -229,7 +229,7 @@ def main():
             observer = chosen[(number + 1) % len(chosen)]
             wrong += check(producer, [observer], str(table), wanted, str(regions), arena="pool")
             print(f"pairs: {producer[0]} to {observer[0]}, in an arena: {len(rows)} variables", flush=True)
-        still, socket = arguments.still or arguments.programs.parent / "release" / "still", f"{directory}/sock"
+        still, socket = arguments.still or arguments.programs.parent / "still", f"{directory}/sock"
         with broker(still, str(regions), socket):
             for arena in (None, "pool"):
                 wrong += check(chosen[0], chosen, str(table), wanted, str(regions), arena, socket)

@@ -22,7 +22,7 @@ def show(what, numbers):
 
 for what, text in VIEWS.items():
     with obj.read(text) as fragment:
-        fragment.reattach(version, timeout=30)
+        fragment.reattach(version, timeout=300)
         elements = fragment.arrays["v"].ravel().tolist()
         show(what, (number for element in elements for number in element) if what == "cells" else elements)
     if what == "turned":

@@ -61,7 +61,7 @@ fn is_installed(program: &str) -> bool {
     let found = Command::new("sh").args(["-c", &format!("command -v {program}")]).output();
     let found = found.is_ok_and(|out| out.status.success());
     if !found {
-        eprintln!("{program} is not installed: left out");
+        eprintln!("skipped: {program} is not installed");
     }
     found
 }

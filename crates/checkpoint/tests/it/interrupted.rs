@@ -220,7 +220,7 @@ fn too_little_memory_is_an_error_and_leaves_nothing() {
     // From far too little to just enough: the memory ends at every place where it can.
     for pages in [1, 2, 7, 20].into_iter().chain(34..44).chain((44..300).step_by(20)) {
         let Some(small) = Small::new(&scene.place, pages * 4096) else {
-            println!("this user may not mount anything");
+            println!("skipped: this user may not mount anything");
             return;
         };
         match restore(&checkpoint, Region::options().dir(&small.0), "heat") {
@@ -254,7 +254,7 @@ fn whoever_may_not_is_told_and_changes_nothing() {
     let (open, chunk) = (scene.place.path().join("open"), checkpoint.join("u/c.1.0.0"));
     std::fs::create_dir(&open).unwrap();
     let Some(text) = told(&scene.place.shm(), "755", &scene.place.shm()) else {
-        println!("this user may not become another one");
+        println!("skipped: this user may not become another one");
         return;
     };
     assert!(text.contains("code 102:") && text.contains("may not be opened or made by this user"), "{text}");

@@ -248,7 +248,7 @@ fn heirs_of_one_on_two_nodes_are_never_refused_and_take_no_version_away() {
 }
 
 /// For another process: the directory of the node on which it attaches the first half.
-const PLACE: &str = "STILLFRAME_TEST_PLACE";
+const PLACE: &str = "STILLFRAME_TEST_DIRECTORY";
 
 /// The other process: it does nothing unless it was started by a test, and attaches as long as it lives.
 #[test]

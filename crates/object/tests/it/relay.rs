@@ -308,7 +308,7 @@ fn who_is_accepted_has_its_part_in_what_was_said_to_be_complete_before() {
 }
 
 /// For another process: the directory in which it attaches a fragment, and ends.
-const PLACE: &str = "STILLFRAME_TEST_PLACE";
+const PLACE: &str = "STILLFRAME_TEST_DIRECTORY";
 
 /// For it as well: where it is killed as a runtime.
 const POINT: &str = "STILLFRAME_DIE_AT";

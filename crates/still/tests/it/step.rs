@@ -4,7 +4,7 @@
 
 use crate::support::{Guard, Scene, Told, until, wait};
 use serde_json::Value;
-use std::process::{Command, Stdio};
+use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 use stillframe::{Observer, Region};
 
@@ -316,16 +316,57 @@ fn steps_killed_at_any_moment_are_made_again() {
     });
 }
 
+/// A driver without an end, which a test kills. Its program goes on with the step, and is waited for before the scene is removed: it would
+/// make the region anew.
+struct Endless {
+    driver: Child,
+    programs: Vec<String>,
+}
+
+impl Endless {
+    fn start(scene: &Scene) -> Endless {
+        let mut command = driver(scene, "pause", &["--until", "1000000"]);
+        let driver = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+        Endless { driver, programs: Vec::new() }
+    }
+
+    fn kill(&mut self) {
+        let id = self.driver.id();
+        // One that is stopped starts no further program.
+        assert!(Command::new("kill").args(["-STOP", &id.to_string()]).status().unwrap().success());
+        let is_stopped = || std::fs::read_to_string(format!("/proc/{id}/stat")).unwrap().contains(") T ");
+        until("the driver to stop", is_stopped);
+        let children = std::fs::read_to_string(format!("/proc/{id}/task/{id}/children")).unwrap();
+        self.programs = children.split_whitespace().map(str::to_owned).collect();
+        self.driver.kill().unwrap();
+        self.driver.wait().unwrap();
+    }
+}
+
+impl Drop for Endless {
+    fn drop(&mut self) {
+        if self.programs.is_empty() && self.driver.try_wait().is_ok_and(|status| status.is_none()) {
+            self.kill();
+        }
+        for program in &self.programs {
+            let stat = format!("/proc/{program}/stat");
+            until("the step's program to end", || {
+                std::fs::read_to_string(&stat).map_or(true, |text| text.contains(") Z "))
+            });
+        }
+    }
+}
+
 #[test]
 fn a_driver_that_was_killed_goes_on_where_it_was() {
     let scene = Scene::new();
+    let mut killed = Vec::new();
     for _ in 0..4 {
-        let mut command = driver(&scene, "pause", &["--until", "1000000"]);
-        let mut child = Guard(command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap());
+        let mut endless = Endless::start(&scene);
         let before = newest(&scene);
         until("a version", || newest(&scene) > before);
-        child.0.kill().unwrap();
-        child.0.wait().unwrap();
+        endless.kill();
+        killed.push(endless);
     }
     let version = newest(&scene).unwrap();
     let told = step(&scene, "well", &["--until", &(version + 2).to_string()]);
@@ -357,8 +398,7 @@ fn what_a_driver_makes_is_not_taken_away_between_its_steps() {
 fn a_second_driver_is_refused() {
     let scene = Scene::new();
     assert_eq!(step(&scene, "well", &["--until", "1"]).code, 0);
-    let mut command = driver(&scene, "pause", &["--until", "1000000"]);
-    let _first = Guard(command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap());
+    let _first = Endless::start(&scene);
     until("a step of the first driver", || newest(&scene) > Some(2));
     let told = step(&scene, "pause", &["--until", "1000000"]);
     assert_eq!(told.code, 1);

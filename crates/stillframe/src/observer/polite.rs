@@ -332,12 +332,18 @@ mod tests {
 
     #[test]
     fn bytes_are_slept_for_and_no_longer() {
-        let pace = Pace::new(1.0, Some(1 << 20), Processors::of_process());
+        let pace = Pace::new(1.0, Some(1 << 10), Processors::of_process());
         assert!(pace.pause(Some(Instant::now())));
-        pace.count_bytes(1 << 18);
+        // Far more than passes meanwhile, however busy the machine is.
+        pace.count_bytes(1 << 30);
         let begin = Instant::now();
-        assert!(!pace.pause(Some(begin)), "a quarter of a second is owed");
-        assert!(pace.pause(None) && begin.elapsed() >= Duration::from_millis(200));
+        assert!(!pace.pause(Some(begin)), "twelve days are owed");
+        assert!(!pace.pause(Some(begin + Duration::from_millis(1))), "and still are");
+        let pace = Pace::new(1.0, Some(1 << 20), Processors::of_process());
+        let begin = Instant::now();
+        assert!(pace.pause(Some(begin)));
+        pace.count_bytes(1 << 18);
+        assert!(pace.pause(None) && begin.elapsed() >= Duration::from_millis(200), "a quarter of a second was owed");
     }
 
     #[test]

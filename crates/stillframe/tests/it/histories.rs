@@ -10,6 +10,7 @@
 use crate::common::content::{Content, check_version, first_difference};
 use crate::common::{Dir, trackers, watchdog};
 use crate::seed::Seed;
+use crate::tier::by_tier;
 use proptest::prelude::*;
 use proptest::sample::select;
 use proptest::test_runner::{Config, RngAlgorithm, TestCaseError, TestError, TestRng, TestRunner};
@@ -533,7 +534,7 @@ fn number(name: &str) -> Option<u64> {
 
 #[test]
 fn whatever_a_producer_does_its_memory_and_its_versions_stay_what_they_are() {
-    let histories = number("STILLFRAME_TEST_HISTORIES").unwrap_or(40);
+    let histories = number("STILLFRAME_TEST_HISTORIES").unwrap_or_else(|| by_tier(10, 40));
     let _watchdog = watchdog(600 + 10 * histories);
     // The same ones each time, unless others are asked for.
     let seeds = match Seed::asked() {

@@ -114,15 +114,23 @@ fn demoted(arena: &Arena, tracker: usize) {
     }
 }
 
+fn large_pages(count: u64) -> Option<LargePages> {
+    let taken = LargePages::take(count);
+    if taken.is_none() {
+        eprintln!("skipped: the machine gives no large pages");
+    }
+    taken
+}
+
 fn written_without_a_signal() -> bool {
     let mut found = Vec::new();
     for tracker in [0, 2, 3] {
-        let Some(_pages) = LargePages::take(30) else { return true };
+        let Some(_pages) = large_pages(30) else { return true };
         let status = reap(in_child(|| recovered(&arena(), tracker)));
         found.push((status != 0, format!("recovered, {}: {}", TRACKERS[tracker], said(status))));
     }
     for tracker in [0, 2, 3] {
-        let Some(_pages) = LargePages::take(30) else { return true };
+        let Some(_pages) = large_pages(30) else { return true };
         let status = reap(in_child(|| demoted(&arena(), tracker)));
         found.push((status != 0, format!("demoted, {}: {}", TRACKERS[tracker], said(status))));
     }
@@ -140,13 +148,13 @@ fn seen_and_recovered() -> bool {
             (false, true, false),
             (false, true, true),
         ] {
-            let Some(_pages) = LargePages::take(28) else { return true };
+            let Some(_pages) = large_pages(28) else { return true };
             let status = reap(in_child(|| plain(&arena(), demote, tracker, recover, scattered)));
             let how = format!("demote {demote}, recover {recover}, scattered {scattered}");
             found.push((status != 0, format!("{}, {how}: {}", TRACKERS[tracker], said(status))));
         }
     }
-    let Some(_pages) = LargePages::take(28) else { return true };
+    let Some(_pages) = large_pages(28) else { return true };
     let status = reap(in_child(|| loaned(&arena())));
     found.push((status != 0, format!("loaned: {}", said(status))));
     found.iter().for_each(|(_, what)| eprintln!("{what}"));

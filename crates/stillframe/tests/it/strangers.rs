@@ -407,7 +407,9 @@ fn as_user(user: u32, role: &str, arguments: &[&str]) -> Helper {
 fn default_user(_: &[String]) {
     let root = inspect::root();
     assert_eq!(Region::options().directory(), root);
-    let words = [root.to_str().unwrap(), "belongs to user 65534, not to user 61234"];
+    // SAFETY: the call takes nothing.
+    let user = unsafe { libc::getuid() };
+    let words = [root.to_str().unwrap(), &format!("belongs to user 65534, not to user {user}")];
     check_refusal(Region::create("r"), &words);
     check_refusal(Observer::open("r"), &words);
     check_refusal(inspect::regions(&root), &words);
@@ -420,21 +422,22 @@ fn the_default_directory_is_believed_only_if_it_is_the_users_own() {
     if !is_root() {
         return;
     }
-    const USER: u32 = 61234;
+    // A user of this run's own: another run beside it has another.
+    let user = 1_000_000 + std::process::id();
     let (dir, _) = left("default");
-    let root = PathBuf::from(format!("/dev/shm/stillframe-{USER}"));
+    let root = PathBuf::from(format!("/dev/shm/stillframe-{user}"));
     let _ = std::fs::remove_dir_all(&root);
     std::fs::rename(dir.path().join("regions"), &root).unwrap();
     give_to(&root, NOBODY);
     set_mode(&root, 0o777);
-    as_user(USER, "default_user", &[]).finish();
+    as_user(user, "default_user", &[]).finish();
     std::fs::remove_dir_all(&root).unwrap();
     // A link is as easily made as a directory.
     symlink(dir.path(), &root).unwrap();
     let text = std::ffi::CString::new(root.to_str().unwrap()).unwrap();
     // SAFETY: the pointer is to a text that ends with a zero byte.
     assert_eq!(unsafe { libc::lchown(text.as_ptr(), NOBODY, NOBODY) }, 0);
-    as_user(USER, "default_user", &[]).finish();
+    as_user(user, "default_user", &[]).finish();
     std::fs::remove_file(&root).unwrap();
 }
 

@@ -200,13 +200,8 @@ fn all_that_a_process_holds_is_one_holder() {
     assert!(holder.to_string().ends_with(&format!("({}) holds 20 versions", std::process::id())), "{holder}");
 }
 
-#[test]
-fn a_wait_in_slices_is_one_wait() {
-    let _watchdog = watchdog(60);
-    let slice = Duration::from_millis(20);
-    let dir = Dir::new("slices");
-    let mut crowded = Crowded::new(dir.options().rule(Rule::Wait { timeout: Some(LIMIT) }));
-    crowded.region.slice_mut(&crowded.array).fill(3);
+/// Waits in slices until the limit is over, as one wait; the number of the slices that ended before.
+fn count_slices(crowded: &mut Crowded, slice: Duration) -> usize {
     let (begin, mut slices) = (Instant::now(), 0);
     let mut since = None;
     let error = loop {
@@ -219,8 +214,20 @@ fn a_wait_in_slices_is_one_wait() {
         assert!(waiting_ns.is_some() && since.is_none_or(|since| since == waiting_ns), "{since:?}, {waiting_ns:?}");
         since = Some(waiting_ns);
     };
-    assert!(begin.elapsed() >= LIMIT && slices > 1, "{slices}");
+    assert!(begin.elapsed() >= LIMIT, "{:?}", begin.elapsed());
     assert!(matches!(error, Error::Bound { held: 1, .. }), "{error}");
+    slices
+}
+
+#[test]
+fn a_wait_in_slices_is_one_wait() {
+    let _watchdog = watchdog(60);
+    let slice = Duration::from_millis(20);
+    let dir = Dir::new("slices");
+    let mut crowded = Crowded::new(dir.options().rule(Rule::Wait { timeout: Some(LIMIT) }));
+    crowded.region.slice_mut(&crowded.array).fill(3);
+    // A machine that stops for the whole limit leaves room for one slice only: the same again then.
+    while count_slices(&mut crowded, slice) < 2 {}
     assert_eq!(crowded.info().waiting_ns, None);
     // Given up in the middle.
     assert!(crowded.region.publish(3).commit_within(slice).unwrap().is_none());

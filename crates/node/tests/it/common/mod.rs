@@ -33,7 +33,7 @@ pub fn watchdog(seconds: u64) -> impl Drop {
 pub fn until(what: &str, mut is_so: impl FnMut() -> bool) {
     let begin = Instant::now();
     while !is_so() {
-        assert!(begin.elapsed() < Duration::from_secs(60), "{what}");
+        assert!(begin.elapsed() < Duration::from_secs(600), "{what}");
         std::thread::sleep(Duration::from_millis(5));
     }
 }

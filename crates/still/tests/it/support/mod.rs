@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use stillframe::{Array, Region};
 
 /// Far more than any command takes; only what hangs meets it.
-const PATIENCE: Duration = Duration::from_secs(60);
+const PATIENCE: Duration = Duration::from_secs(600);
 
 /// A directory of regions that is removed with everything in it.
 pub struct Scene {

@@ -1,5 +1,6 @@
 //! Large pages for tests.
 
+use std::cell::Cell;
 use std::fs::File;
 
 /// How many the machine has.
@@ -7,9 +8,22 @@ pub const LARGE_PAGES: &str = "/proc/sys/vm/nr_hugepages";
 
 /// Large pages that the machine has while this lives. One test process of the machine at a time has them.
 pub struct LargePages {
-    before: u64,
     count: u64,
+    /// How many were added to those of the machine.
+    added: Cell<u64>,
     _alone: File,
+}
+
+/// Where `crates/pages` locks while it changes how many the machine has.
+const POOLS_LOCK: &str = "/run/stillframe/pages/.lock";
+
+/// Changes how many the machine has, beside pools that do the same.
+fn change(change: impl Fn(u64) -> u64) -> Option<()> {
+    let pools = File::open(POOLS_LOCK).ok();
+    if let Some(pools) = &pools {
+        pools.lock().ok()?;
+    }
+    std::fs::write(LARGE_PAGES, change(number(LARGE_PAGES)?).to_string()).ok()
 }
 
 fn number(path: &str) -> Option<u64> {
@@ -21,10 +35,15 @@ impl LargePages {
     pub fn take(count: u64) -> Option<LargePages> {
         let alone = File::open(LARGE_PAGES).ok()?;
         alone.lock().ok()?;
-        let before = number(LARGE_PAGES)?;
-        std::fs::write(LARGE_PAGES, (before + count).to_string()).ok()?;
-        let taken = LargePages { before, count, _alone: alone };
-        (number(LARGE_PAGES)? >= before + count).then_some(taken)
+        let before = Cell::new(0);
+        change(|now| {
+            before.set(now);
+            now + count
+        })?;
+        // Fewer, where the machine has not as many.
+        let added = number(LARGE_PAGES)?.saturating_sub(before.get()).min(count);
+        let taken = LargePages { count, added: Cell::new(added), _alone: alone };
+        (added == count).then_some(taken)
     }
 
     /// What is made of large pages, as soon as it can be. Processes that ask nobody may take those that were added, or change how many
@@ -37,8 +56,9 @@ impl LargePages {
             }
             let of = |name| number(&format!("/sys/kernel/mm/hugepages/hugepages-2048kB/{name}")).unwrap_or(0);
             let free = of("free_hugepages").saturating_sub(of("resv_hugepages"));
-            if let Some(all) = number(LARGE_PAGES) {
-                let _ = std::fs::write(LARGE_PAGES, (all + self.count.saturating_sub(free)).to_string());
+            let missing = self.count.saturating_sub(free);
+            if change(|now| now + missing).is_some() {
+                self.added.set(self.added.get() + missing);
             }
             std::thread::sleep(std::time::Duration::from_millis(10));
         }
@@ -47,6 +67,6 @@ impl LargePages {
 
 impl Drop for LargePages {
     fn drop(&mut self) {
-        let _ = std::fs::write(LARGE_PAGES, self.before.to_string());
+        change(|now| now.saturating_sub(self.added.get()));
     }
 }

@@ -23,7 +23,7 @@ pub fn versions() -> u64 {
     std::env::var("STILLFRAME_TEST_VERSIONS")
         .ok()
         .and_then(|number| number.parse().ok())
-        .unwrap_or_else(|| by_tier(60, 150))
+        .unwrap_or_else(|| by_tier(40, 150))
 }
 
 /// Index of the first element that differs. Equal slices are compared as memory, because a loop in tests that no optimizer has seen
