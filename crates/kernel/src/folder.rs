@@ -32,6 +32,9 @@ pub enum Access {
     Write,
     /// To read and write, and made if it is not there, with this mode less the process's umask.
     Create(u32),
+    /// To read and write, and made if it is not there, with this mode whatever the process's umask is. It has the mode when it gets its
+    /// name, so that nobody of the group meets it before; on file systems without `O_TMPFILE` a moment later.
+    CreateExact(u32),
     /// To write what was not there.
     New(u32),
 }
@@ -219,6 +222,7 @@ impl Folder {
     /// As openat(2), for a link too.
     pub fn file(&self, name: impl AsRef<OsStr>, access: Access) -> io::Result<File> {
         let (flags, mode) = match access {
+            Access::CreateExact(mode) => return self.open_or_make(name.as_ref(), mode),
             Access::Read => (OFlags::RDONLY, 0),
             Access::Write => (OFlags::RDWR, 0),
             Access::Create(mode) => (OFlags::RDWR | OFlags::CREATE, mode),
@@ -229,8 +233,44 @@ impl Folder {
         let open = || Ok(fs::openat(&*self.handle, name, flags, Mode::from_raw_mode(mode as _))?.into());
         match access {
             Access::Read | Access::Write => open(),
-            Access::Create(_) | Access::New(_) => witness::call(Call::Create(self, name), open),
+            _ => witness::call(Call::Create(self, name), open),
         }
+    }
+
+    /// Opens a file to read and write. One that is not there is made.
+    fn open_or_make(&self, name: &OsStr, mode: u32) -> io::Result<File> {
+        loop {
+            match self.file(name, Access::Write) {
+                Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+                opened => return opened,
+            }
+            // It is opened by its name then: a mapping of what had none when it was opened has none in /proc/self/maps.
+            match witness::call(Call::Create(self, step(name)?), || self.make_file(name, mode)) {
+                // Somebody was faster.
+                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+                made => made?,
+            }
+        }
+    }
+
+    /// Makes a file that is not there.
+    fn make_file(&self, name: &OsStr, mode: u32) -> io::Result<()> {
+        let (name, mode) = (step(name)?, Mode::from_raw_mode(mode as _));
+        let unnamed = OFlags::RDWR | OFlags::TMPFILE | OFlags::CLOEXEC;
+        if let Ok(file) = fs::openat(&*self.handle, ".", unnamed, Mode::RUSR | Mode::WUSR) {
+            fs::fchmod(&file, mode)?;
+            // The flag AT_EMPTY_PATH would do without /proc, but older kernels want a capability for it: open(2).
+            let path = format!("/proc/self/fd/{}", file.as_raw_fd());
+            match fs::linkat(fs::CWD, path, &*self.handle, name, AtFlags::SYMLINK_FOLLOW) {
+                Ok(()) => return Ok(()),
+                Err(Errno::EXIST) => return Err(Errno::EXIST.into()),
+                // As without O_TMPFILE.
+                Err(_) => {}
+            }
+        }
+        let flags = OFlags::RDWR | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC | OFlags::NOCTTY;
+        let file = fs::openat(&*self.handle, name, flags, mode)?;
+        Ok(fs::fchmod(&file, mode)?)
     }
 
     /// Makes a directory in this one, with this mode less the process's umask.
@@ -430,71 +470,4 @@ fn is_folder(error: &io::Error) -> bool {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use std::os::unix::fs::symlink;
-
-    fn place(name: &str) -> std::path::PathBuf {
-        let path = std::path::PathBuf::from(format!("/dev/shm/stillframe-folder-{}-{name}", std::process::id()));
-        std::fs::create_dir(&path).unwrap();
-        path
-    }
-
-    #[test]
-    fn a_name_is_one_step() {
-        let path = place("step");
-        let folder = Folder::open(&path, false).unwrap();
-        for name in ["", ".", "..", "a/b", "/etc", "a/"] {
-            assert_eq!(folder.file(name, Access::Create(0o600)).unwrap_err().raw_os_error(), Some(libc::EINVAL));
-            assert_eq!(folder.folder(name).unwrap_err().raw_os_error(), Some(libc::EINVAL));
-            assert_eq!(folder.remove_all(name).unwrap_err().raw_os_error(), Some(libc::EINVAL));
-        }
-        std::fs::remove_dir(&path).unwrap();
-    }
-
-    #[test]
-    fn a_file_that_is_opened_once_more_has_locks_of_its_own() {
-        use crate::lock::{self, Kind};
-        let path = place("reopen");
-        let folder = Folder::open(&path, false).unwrap();
-        let file = folder.file("file", Access::Create(0o600)).unwrap();
-        folder.remove_file("file").unwrap();
-        let (copy, again, read) =
-            (file.try_clone().unwrap(), reopen(&file, true).unwrap(), reopen(&file, false).unwrap());
-        assert_eq!(About::of(&again).unwrap().identity, About::of(&file).unwrap().identity);
-        assert!(is_writable(&file).unwrap() && is_writable(&again).unwrap() && !is_writable(&read).unwrap());
-        assert!(lock::try_lock(&file, Kind::Write, 0, 1).unwrap());
-        assert!(!lock::is_held(&copy, Kind::Read, 0, 1).unwrap());
-        assert!(lock::is_held(&again, Kind::Read, 0, 1).unwrap());
-        assert!(!lock::try_lock(&again, Kind::Write, 0, 1).unwrap());
-        assert_eq!(folder.file("file", Access::Write).unwrap_err().kind(), io::ErrorKind::NotFound);
-        std::fs::remove_dir(&path).unwrap();
-    }
-
-    #[test]
-    fn what_is_removed_is_what_lies_in_the_directory() {
-        let path = place("remove");
-        std::fs::create_dir_all(path.join("a/b/c")).unwrap();
-        std::fs::create_dir_all(path.join("other")).unwrap();
-        for file in ["a/x", "a/b/y", "a/b/c/z", "other/kept"] {
-            std::fs::write(path.join(file), file).unwrap();
-        }
-        symlink(path.join("other"), path.join("a/b/link")).unwrap();
-        symlink(path.join("other"), path.join("alone")).unwrap();
-        let folder = Folder::open(&path, false).unwrap();
-        folder.remove_all("a").unwrap();
-        folder.remove_all("alone").unwrap();
-        assert_eq!(folder.remove_all("a").unwrap_err().kind(), io::ErrorKind::NotFound);
-        assert_eq!(folder.names().unwrap(), ["other"]);
-        assert!(path.join("other/kept").exists());
-        // The directory is itself, whatever has its name.
-        let other = folder.folder("other").unwrap();
-        folder.rename("other", &folder, "moved").unwrap();
-        symlink("/", path.join("other")).unwrap();
-        assert_eq!(other.names().unwrap(), ["kept"]);
-        assert_eq!(other.about_name("kept").unwrap().bytes, 10);
-        folder.remove_all("moved").unwrap();
-        assert!(!other.has("kept"));
-        std::fs::remove_dir_all(&path).unwrap();
-    }
-}
+mod tests;

@@ -31,14 +31,14 @@ impl Bell {
     /// Opens it; who writes makes it if need be. `None` for who looks, if it is not there.
     pub(crate) fn open(directory: &Directory) -> Result<Option<Bell>> {
         let is_writing = directory.is_writing();
-        let access = if is_writing { Access::Create(0) } else { Access::Read };
+        let access = if is_writing { Access::CreateExact(0) } else { Access::Read };
         let path = directory.objects.path.join(FILE);
         let Some((file, about)) = directory.objects.open(FILE, access)? else { return Ok(None) };
         if is_writing {
             // To set the same length again does no harm to who is just using it.
-            let length = if about.bytes < BYTES as u64 { file.set_len(BYTES as u64) } else { Ok(()) };
-            let made = directory.objects.permit(&file, &about).and(length);
-            made.map_err(|error| Error::io("ftruncate", &path, error))?;
+            if about.bytes < BYTES as u64 {
+                file.set_len(BYTES as u64).map_err(|error| Error::io("ftruncate", &path, error))?;
+            }
             // A word without memory, on a full file system, would end the process that touches it.
             if about.allocated_bytes < BYTES as u64 {
                 space::take(&file, 0, BYTES as u64)?;

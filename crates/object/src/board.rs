@@ -344,14 +344,13 @@ impl Board {
     pub(crate) fn try_lock(&self) -> Result<Option<LockedBoard<'_>>> {
         let boards = &self.directory.boards;
         loop {
-            let opened = boards.open(&self.file, Access::Create(0))?;
+            let opened = boards.open(&self.file, Access::CreateExact(0))?;
             let (file, about) = opened.ok_or_else(|| Error::io("open", self.path(), ErrorKind::NotFound.into()))?;
             if !lock::try_lock(&file, Kind::Write, 0, 1)? {
                 return Ok(None);
             }
             // Whoever had it may have put another file in its place.
             if boards.identity(&self.file) == Some(about.identity) {
-                boards.permit(&file, &about).map_err(|error| Error::io("chmod", self.path(), error))?;
                 return self.begin(file, about.identity).map(Some);
             }
         }

@@ -141,7 +141,7 @@ impl Part {
     /// Opens a file; `None` if it is not there.
     pub(crate) fn open(&self, name: &str, access: Access) -> Result<Option<(File, About)>> {
         let access = match access {
-            Access::Create(_) => Access::Create(self.file_mode()),
+            Access::CreateExact(_) => Access::CreateExact(self.file_mode()),
             Access::New(_) => Access::New(self.file_mode()),
             access => access,
         };

@@ -42,11 +42,11 @@ impl Hints {
             return Ok(Hints { map: None });
         }
         let path = directory.objects.path.join(FILE);
-        let opened = directory.objects.open(FILE, Access::Create(0))?;
+        let opened = directory.objects.open(FILE, Access::CreateExact(0))?;
         let (file, about) = opened.ok_or_else(|| Error::io("open", &path, std::io::ErrorKind::NotFound.into()))?;
-        let length = if about.bytes < BYTES as u64 { file.set_len(BYTES as u64) } else { Ok(()) };
-        let made = directory.objects.permit(&file, &about).and(length);
-        made.map_err(|error| Error::io("ftruncate", &path, error))?;
+        if about.bytes < BYTES as u64 {
+            file.set_len(BYTES as u64).map_err(|error| Error::io("ftruncate", &path, error))?;
+        }
         // A word without memory, on a full file system, would end the process that touches it.
         if about.allocated_bytes < BYTES as u64 {
             space::take(&file, 0, BYTES as u64)?;
@@ -118,10 +118,32 @@ mod tests {
     use super::*;
     use std::sync::atomic::AtomicBool;
     use std::time::Instant;
+    use stillframe_kernel::folder::About;
     use stillframe_kernel::trust::Trust;
 
     /// A test that hangs ends.
     const LONG: Duration = Duration::from_secs(60);
+
+    /// Another user of the group, who comes in the middle, would be refused without it.
+    #[test]
+    fn files_that_all_have_are_there_with_their_mode_or_not_at_all() {
+        const MODE: u32 = 0o770;
+        let place = tempfile::Builder::new().prefix("stillframe-test-modes-").tempdir_in("/dev/shm").unwrap();
+        for round in 0..200 {
+            let directory = Directory::make(&place.path().join(round.to_string()), MODE, Trust::Own).unwrap();
+            std::thread::scope(|scope| {
+                for name in ["hints", "bell"] {
+                    let path = directory.objects.path.join(name);
+                    scope.spawn(move || {
+                        let about = std::iter::repeat_with(|| About::at(&path, true)).find_map(|about| about.ok());
+                        assert_eq!(about.unwrap().mode & 0o777, MODE & 0o666, "{name}");
+                    });
+                }
+                Hints::open(&directory).unwrap();
+                bell::Bell::open(&directory).unwrap();
+            });
+        }
+    }
 
     /// Who takes bits goes over from looking by itself to sleeping, and back, while others give some: each is taken.
     #[test]

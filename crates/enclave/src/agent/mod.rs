@@ -259,7 +259,7 @@ fn make_arena(options: &AgentOptions, guard: Guard) -> Result<Bell> {
     let path = options.dir.join(&options.name);
     std::fs::create_dir_all(&options.dir).map_err(|error| socket::system(&options.dir, "mkdir", error))?;
     let folder = make_folder(&options.dir, &options.name, options.mode, guard)?;
-    let file = guard.open(&folder, arena::FILE, Access::Create(options.mode & 0o666));
+    let file = guard.open(&folder, arena::FILE, Access::CreateExact(options.mode & 0o666));
     let (file, about) = file.map_err(|refused| explain(&path.join(arena::FILE), refused))?;
     let chunk = CHUNK_BYTES as u64;
     let bytes = if about.bytes > 0 { about.bytes } else { options.bytes };
@@ -294,7 +294,7 @@ fn make_locks(options: &AgentOptions, folder: &Folder, guard: Guard) -> Result<(
     let shown =
         (0..arena::lease_files(area.geometry.regions())).map(|number| (arena::lease_file(number), options.mode));
     for (name, mode) in std::iter::once(own).chain(shown) {
-        let opened = guard.open(folder, &name, Access::Create(mode & 0o666));
+        let opened = guard.open(folder, &name, Access::CreateExact(mode & 0o666));
         opened.map_err(|refused| explain(&path.join(&name), refused))?;
     }
     Ok(())

@@ -260,7 +260,7 @@ impl Peer {
     fn make_leases(&self, count: u32) -> Result<Vec<File>> {
         let make = |number| {
             let file = arena::lease_file(number);
-            let opened = self.guard.open(&self.folder, &file, Access::Create(self.mode & 0o666));
+            let opened = self.guard.open(&self.folder, &file, Access::CreateExact(self.mode & 0o666));
             opened.map(|(file, _)| file).map_err(|refused| explain(&self.path.join(&file), refused))
         };
         (0..count).map(make).collect()

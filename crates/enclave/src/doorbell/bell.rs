@@ -31,7 +31,7 @@ pub(crate) struct Bell {
 impl Bell {
     pub(crate) fn make(folder: &Folder, path: &Path, guard: Guard, mode: u32) -> Result<Bell> {
         let path = path.join(FILE);
-        let opened = guard.open(folder, FILE, Access::Create(mode));
+        let opened = guard.open(folder, FILE, Access::CreateExact(mode));
         let (file, about) = opened.map_err(|refused| explain(&path, refused))?;
         if about.bytes < BELL_BYTES as u64 {
             file.set_len(BELL_BYTES as u64).map_err(|error| system(&path, "ftruncate", error))?;

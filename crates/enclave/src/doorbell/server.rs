@@ -86,7 +86,7 @@ struct Hall {
 /// Opens the arena of a machine to be handed out, and makes the file if there is none.
 fn open_memory(options: &AgentOptions, guard: Guard, folder: &Folder, dir: &Path) -> Result<File> {
     let path = dir.join(arena::FILE);
-    let opened = guard.open(folder, arena::FILE, Access::Create(options.mode & 0o666));
+    let opened = guard.open(folder, arena::FILE, Access::CreateExact(options.mode & 0o666));
     let (file, about) = opened.map_err(|refused| explain(&path, refused))?;
     let bytes = if about.bytes > 0 { about.bytes } else { options.bytes };
     if !bytes.is_power_of_two() {

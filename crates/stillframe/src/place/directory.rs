@@ -185,7 +185,7 @@ impl Directory {
     /// Opens a file to write it, or to lock it as a writer does, and makes it if need be. Who writes it gives it all the access
     /// that `mode` grants.
     pub(crate) fn try_create(&self, name: &str, mode: u32) -> Result<File, Unopened> {
-        let (file, about) = self.open(name, Access::Create(mode & 0o666 | 0o600))?;
+        let (file, about) = self.open(name, Access::CreateExact(mode & 0o666 | 0o600))?;
         // A file that is only locked, to be removed, may have other names: what it is to those is not changed.
         if self.guard.is_writing() {
             permit(&file, &about, mode)
