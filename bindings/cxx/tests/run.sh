@@ -95,8 +95,8 @@ while IFS=: read -r number words; do
 done < <(sed -nE 's/^#(el)?if REFUSED == ([0-9]+) +\/\/ (.*)$/\2:\3/p' "$here/refused.cpp")
 finish "g++ refuses $cases wrong programs, and says why"
 
-for program in "${built[@]}"; do quietly "$out/$program"; done
-printf 'they run, with sanitizers too\n'
+for program in "${built[@]}"; do start "$out/$program"; done
+finish "they run, with sanitizers too"
 if [ $long = yes ] && command -v valgrind >/dev/null; then
     for program in "${programs[@]}"; do
         # The kernel's tracker does not see what a program that is emulated writes.
