@@ -3,6 +3,10 @@
 //! That takes root and large pages that can be gathered. Elsewhere the library and the programs are still built, and each test
 //! says that it was skipped and why.
 
+#[path = "../../stillframe/tests/it/common/compiled.rs"]
+mod compiled;
+
+use compiled::is_current;
 use std::io::{ErrorKind, Read, Write};
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::{Path, PathBuf};
@@ -42,10 +46,15 @@ fn program(name: &str, compiler: &[&str], source: &str) -> PathBuf {
     static COUNT: AtomicU32 = AtomicU32::new(0);
     let number = COUNT.fetch_add(1, Ordering::Relaxed);
     let programs = Path::new(env!("CARGO_TARGET_TMPDIR")).join("memory-programs");
+    let here = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let (source, header) =
+        (here.join("tests/programs").join(source), here.join("../../bindings/c/include/stillframe.h"));
+    if is_current(&programs.join(name), &[&source, &header]) {
+        return programs.join(name);
+    }
     let folder = programs.join(format!("{}-{number}", std::process::id()));
     std::fs::create_dir_all(&folder).unwrap();
     let mut command = Command::new(compiler[0]);
-    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/programs").join(source);
     command.args(&compiler[1..]).arg(source).arg("-o").arg(folder.join(name));
     let status = command.status().unwrap_or_else(|error| panic!("{}: {error}", compiler[0]));
     assert!(status.success(), "{command:?}");

@@ -126,11 +126,9 @@ mod tests {
             return;
         }
         let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("a.npy");
         let count = 2 * 3 * 4;
         let span = Index::Span { start: None, stop: None, step: Some(-2) };
-        let base = "n=numpy; base=n.frombuffer(bytes(i*7%251 if not b else i%2 for i in range(24*s)),dtype=d)\
-                    .reshape((2,3,4),order=o)";
+        let mut script = CHECK.to_owned();
         for (dtype, python_dtype, is_bool) in [
             (DType::Float(8), "'f8'", false),
             (DType::Float(2), "'f2'", false),
@@ -146,31 +144,34 @@ mod tests {
                 false,
             ),
         ] {
-            let size = dtype.bytes();
-            let bytes = (0..count * size).map(|i| if is_bool { i % 2 } else { i * 7 % 251 } as u8).collect();
+            let bytes = (0..count * dtype.bytes()).map(|i| if is_bool { i % 2 } else { i * 7 % 251 } as u8).collect();
             let memory = Memory::new(bytes);
             for (order, letter) in [(Order::C, "C"), (Order::Fortran, "F")] {
                 for (indices, python_index) in [(vec![], "..."), (vec![Index::Rest, span, Index::At(1)], "...,::-2,1")]
                 {
                     let wanted = selection(dtype.clone(), order, &[2, 3, 4], &indices);
-                    let mut file = std::fs::File::create(&path).unwrap();
-                    write(&memory, &wanted, &mut file).unwrap();
-                    let output = run(&format!(
-                        "import numpy; b={}; s={size}; o='{letter}'; d=numpy.dtype({python_dtype}); {base}\n\
-                         got=n.load('{}'); want=base[{python_index}]\n\
-                         assert got.shape==want.shape, (got.shape, want.shape)\n\
-                         names=got.dtype.names or [None]\n\
-                         for name in [x for x in names if x is None or not x.startswith('f')]:\n\
-                         \x20   a,b=(got,want) if name is None else (got[name],want[name])\n\
-                         \x20   assert a.dtype==b.dtype and a.tobytes()==b.tobytes(), (a,b)",
-                        if is_bool { "True" } else { "False" },
-                        path.display(),
-                    ));
-                    let output = output.unwrap();
-                    let errors = String::from_utf8_lossy(&output.stderr);
-                    assert!(output.status.success(), "{dtype} {letter} {python_index}: {errors}");
+                    let path = folder.path().join(format!("{}.npy", script.lines().count()));
+                    write(&memory, &wanted, &mut std::fs::File::create(&path).unwrap()).unwrap();
+                    script += &format!("check({path:?}, {python_dtype}, '{letter}', numpy.s_[{python_index}])\n");
                 }
             }
         }
+        assert_eq!(script.lines().count(), CHECK.lines().count() + 36);
+        let output = run(&script).unwrap();
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     }
+
+    const CHECK: &str = "\
+import numpy
+def check(path, dtype, order, index):
+    dtype = numpy.dtype(dtype)
+    numbers = range(24 * dtype.itemsize)
+    content = bytes(i % 2 if dtype.kind == 'b' else i * 7 % 251 for i in numbers)
+    want = numpy.frombuffer(content, dtype=dtype).reshape((2, 3, 4), order=order)[index]
+    got = numpy.load(path)
+    assert got.shape == want.shape, (path, got.shape, want.shape)
+    for name in [name for name in got.dtype.names or [None] if name is None or not name.startswith('f')]:
+        a, b = (got, want) if name is None else (got[name], want[name])
+        assert a.dtype == b.dtype and a.tobytes() == b.tobytes(), (path, dtype, order, index, a, b)
+";
 }

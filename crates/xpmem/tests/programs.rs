@@ -1,5 +1,9 @@
 //! Programs written for XPMEM, for XEMEM and for the XASM paper's interface, in C, against the headers and the libraries.
 
+#[path = "../../stillframe/tests/it/common/compiled.rs"]
+mod compiled;
+
+use compiled::is_current;
 use std::collections::BTreeMap;
 use std::fs::Permissions;
 use std::io::{BufRead, BufReader, ErrorKind, Read, Write};
@@ -46,18 +50,25 @@ fn program(name: &str, library: &str) -> PathBuf {
         return binary.clone();
     }
     let folder = build().join("xpmem-programs");
-    let own = folder.join(format!("{}-{name}-{library}", std::process::id()));
+    let (binary, library) = (folder.join(format!("{name}-{library}")), build().join(library));
+    let source = root().join("tests/programs").join(name).with_extension("c");
+    let mut made_of = vec![source.clone(), source.with_file_name("check.h"), library.clone()];
+    made_of.extend(["xpmem.h", "xemem.h", "xasm.h"].map(|header| root().join("include").join(header)));
+    if is_current(&binary, &made_of.iter().map(PathBuf::as_path).collect::<Vec<_>>()) {
+        built.insert(key, binary.clone());
+        return binary;
+    }
+    let own = binary.with_extension(std::process::id().to_string());
     std::fs::create_dir_all(&folder).unwrap();
     let mut cc = Command::new("cc");
     cc.args(["-std=gnu11", "-Wall", "-Wextra", "-Werror", "-g", "-O1", "-pthread", "-I"]).arg(root().join("include"));
-    cc.arg(root().join("tests/programs").join(name).with_extension("c")).arg("-o").arg(&own).arg(build().join(library));
+    cc.arg(source).arg("-o").arg(&own).arg(library);
     let out = cc.args(["-ldl", "-lm", "-Wl,-rpath,$ORIGIN"]).output().unwrap();
     assert!(out.status.success(), "{name}.c: {}", String::from_utf8_lossy(&out.stderr));
     // Both in one step, because another run of these tests may use what they replace.
     let link = folder.join(format!("{}-{SONAME}-{name}", std::process::id()));
     std::os::unix::fs::symlink(build().join(SHARED), &link).unwrap();
     std::fs::rename(link, folder.join(SONAME)).unwrap();
-    let binary = folder.join(format!("{name}-{library}"));
     std::fs::rename(own, &binary).unwrap();
     built.insert(key, binary.clone());
     binary

@@ -64,6 +64,12 @@ static long faults(void) {
     return usage.ru_minflt + usage.ru_majflt;
 }
 
+// Rounds in the short tier of tests, and in the long one (.config/nextest.toml).
+static int by_tier(int in_short, int in_long) {
+    const char *profile = getenv("NEXTEST_PROFILE");
+    return !profile || !strcmp(profile, "default") ? in_short : in_long;
+}
+
 static void fill(char *at, size_t bytes, char with) {
     for (size_t i = 0; i < bytes; i += 4096)
         at[i] = with;
@@ -409,7 +415,7 @@ static void holes(void) {
     free(block(2 * bytes));
     pthread_t thread;
     CHECK(!pthread_create(&thread, NULL, maps_on, NULL));
-    for (int i = 0; i < 3000; i++) {
+    for (int i = 0, rounds = by_tier(300, 3000); i < rounds; i++) {
         char *at = NULL, *moved = NULL;
         CHECK(!posix_memalign((void **)&at, 4096, bytes));
         CHECK(mremap(at + 4 * MIB, 2 * MIB, MIB, 0) == at + 4 * MIB);
@@ -509,7 +515,7 @@ static void passing_threads(void) {
     pthread_t all[4];
     for (int i = 0; i < 4; i++)
         CHECK(!pthread_create(&all[i], NULL, starts_threads, NULL));
-    for (int round = 0; round < 400; round++) {
+    for (int round = 0, rounds = by_tier(100, 400); round < rounds; round++) {
         pid_t child = fork();
         CHECK(child >= 0);
         if (child == 0) {
@@ -846,7 +852,7 @@ static void storm(void) {
     for (uintptr_t i = 0; i < 6; i++)
         CHECK(pthread_create(&all[i], NULL, allocates_on, (void *)(10 * i)) == 0);
     int done = 0;
-    for (int i = 0; i < 40; i++) {
+    for (int i = 0, rounds = by_tier(10, 40); i < rounds; i++) {
         pthread_t brief;
         CHECK(pthread_create(&brief, NULL, allocates, (void *)20) == 0);
         pid_t child = fork();
@@ -974,12 +980,12 @@ static void *asks(void *unused) {
 
 // Threads that ask for large blocks at the same moment all get one.
 static void together(void) {
-    enum { THREADS = 24 };
-    pthread_t threads[THREADS];
-    CHECK(!pthread_barrier_init(&together_now, 0, THREADS));
-    for (int i = 0; i < THREADS; i++)
+    int count = by_tier(8, 24);
+    pthread_t threads[24];
+    CHECK(!pthread_barrier_init(&together_now, 0, (unsigned)count));
+    for (int i = 0; i < count; i++)
         CHECK(!pthread_create(&threads[i], 0, asks, 0));
-    for (int i = 0; i < THREADS; i++) {
+    for (int i = 0; i < count; i++) {
         void *got;
         CHECK(!pthread_join(threads[i], &got) && got);
     }

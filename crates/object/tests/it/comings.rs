@@ -1,6 +1,7 @@
 //! Writers that come, go and publish in any order: the newest complete version never goes back, and can be read.
 
 use crate::common::{Dir, watchdog};
+use crate::tier::by_tier;
 use proptest::prelude::*;
 use std::time::Duration;
 use stillframe_object::{Object, WriteFragment};
@@ -41,7 +42,7 @@ fn read_newest(object: &Object) -> u64 {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 300, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: by_tier(75, 300), failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
     fn the_newest_complete_version_never_goes_back(steps in prop::collection::vec(steps(), 1..60)) {

@@ -1,6 +1,7 @@
 //! Who takes the place of others takes no complete version away, whether he stays or not.
 
 use crate::common::{Dir, watchdog};
+use crate::tier::by_tier;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
@@ -141,7 +142,7 @@ fn heirs_of_one_beside_one_that_is_publishing_take_no_version_away() {
         });
         let mut newest = 1;
         let mut check = || {
-            for round in 0..500 {
+            for round in 0..by_tier(125, 500) {
                 let mut heir = right(&object).attach().map_err(|error| format!("round {round}: {error}"))?;
                 let ahead = object.writers().unwrap().iter().filter_map(|writer| writer.newest).max().unwrap();
                 for version in ahead + 1..ahead + 1 + round % 4 {

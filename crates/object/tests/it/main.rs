@@ -20,3 +20,5 @@ mod relay;
 mod seed;
 mod shown;
 mod stress;
+#[path = "../../../stillframe/tests/it/common/tier.rs"]
+mod tier;

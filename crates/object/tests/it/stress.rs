@@ -8,6 +8,7 @@ use crate::helper;
 use crate::common::{Dir, watchdog};
 use crate::helper::{Helper, say, start};
 use crate::seed::Seed;
+use crate::tier::by_tier;
 use std::path::Path;
 use std::time::{Duration, Instant};
 use stillframe_object::{Error, Object, Objects};
@@ -182,7 +183,7 @@ fn processes_that_come_and_go_mix_nothing() {
     let object = opened(&place);
     let (mut back, mut all) = (0, object.read("{ var v = u }").attach().unwrap());
     let (mut read, mut rounds) = (0, 0);
-    while rounds < 150 || Instant::now() < until {
+    while rounds < by_tier(50, 150) || Instant::now() < until {
         rounds += 1;
         std::thread::sleep(Duration::from_millis(random.below(40)));
         for helper in &mut helpers {

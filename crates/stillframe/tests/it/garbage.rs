@@ -46,9 +46,9 @@ fn rubbish(numbers: &mut Numbers, count: usize) -> Vec<u8> {
     (0..count).map(|_| numbers.next() as u8).collect()
 }
 
-/// Every byte of the head that is in use with its highest bit flipped, and with one of the others.
+/// Every byte of the head that is in use with its highest bit flipped, and with one of the others: in the short tier with one of both.
 fn flipped_head(image: &Image, number: usize) -> Option<Case<'_>> {
-    let place = number / 2;
+    let place = number / by_tier(1, 2);
     let at = *head_bytes(image).get(place)?;
     let bits = if number.is_multiple_of(2) { 0x80 } else { 1 << (place % 7) };
     let damages = vec![Damage::Flip { file: image.file(head::FILE), at, bits }];

@@ -10,6 +10,7 @@ use crate::common::{Dir, HeadFile, Numbers, is_in_arena, names_in, trackers, wat
 use crate::helper::command;
 use crate::helper::{Helper, PLAY_BYTES, Play, attach, check_play, check_play_in_pieces, say, start, until};
 use crate::seed::Seed;
+use crate::tier::by_tier;
 use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -272,7 +273,7 @@ mod points {
                 assert!(counts.contains_key(point), "{tracker}: the scenario does not pass {point}: {counts:?}");
             }
             for (point, count) in counts {
-                let mut occurrences = vec![1, 2, 3, count / 2, count];
+                let mut occurrences = by_tier(vec![1, 2, count], vec![1, 2, 3, count / 2, count]);
                 occurrences.retain(|occurrence| (1..=count).contains(occurrence));
                 occurrences.sort();
                 occurrences.dedup();
@@ -289,7 +290,8 @@ mod points {
 #[test]
 fn a_producer_may_die_at_any_instant() {
     let _watchdog = watchdog(1800);
-    let kills: usize = std::env::var("STILLFRAME_TEST_KILLS").ok().and_then(|n| n.parse().ok()).unwrap_or(150);
+    let kills: Option<usize> = std::env::var("STILLFRAME_TEST_KILLS").ok().and_then(|n| n.parse().ok());
+    let kills = kills.unwrap_or_else(|| by_tier(50, 150));
     let all = trackers();
     let numbers = &mut Numbers(7);
     // Regions are used for a while, so that what one death leaves behind meets the next.

@@ -1,5 +1,6 @@
 //! Programs written for TCASM's interface, in C and Fortran, run as they are.
 
+use crate::compiled::is_current;
 use std::io::Read;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
@@ -30,12 +31,16 @@ fn program(name: &str, compiler: &[&str], sources: &[&str]) -> PathBuf {
     static COUNT: AtomicU32 = AtomicU32::new(0);
     let number = COUNT.fetch_add(1, Ordering::Relaxed);
     let programs = build().join("tcasm-programs");
+    let here = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/programs");
+    let sources: Vec<PathBuf> = sources.iter().map(|source| here.join(source)).collect();
+    if is_current(&programs.join(name), &sources.iter().map(PathBuf::as_path).collect::<Vec<_>>()) {
+        return programs.join(name);
+    }
     let folder = programs.join(format!("{}-{number}", std::process::id()));
     std::fs::create_dir_all(&folder).unwrap();
     let mut command = Command::new(compiler[0]);
     command.args(&compiler[1..]).current_dir(&folder).arg("-o").arg(name);
-    let here = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/programs");
-    command.args(sources.iter().map(|source| here.join(source)));
+    command.args(sources);
     let status = command.status().unwrap_or_else(|error| panic!("{}: {error}; scripts/setup.sh tcasm", compiler[0]));
     assert!(status.success(), "{command:?}");
     // Moved in one step, because another run of these tests may use the program that it replaces.

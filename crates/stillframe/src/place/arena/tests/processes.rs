@@ -2,6 +2,8 @@
 
 #[path = "../../../../tests/it/common/large_pages.rs"]
 mod large_pages;
+#[path = "../../../../tests/it/common/tier.rs"]
+mod tier;
 
 use super::*;
 use large_pages::LargePages;
@@ -9,6 +11,7 @@ use std::io::{BufRead, BufReader, Write};
 #[cfg(feature = "points")]
 use std::os::unix::process::ExitStatusExt;
 use std::process::{Child, Command, Stdio};
+use tier::by_tier;
 
 const ROLE: &str = "STILLFRAME_TEST_ROLE";
 const ARGUMENTS: &str = "STILLFRAME_TEST_ARGUMENTS";
@@ -186,7 +189,7 @@ fn crowd(arguments: &[&str]) {
 fn several_processes_take_and_give_back_and_nothing_is_anybodys_twice() {
     let _watchdog = watchdog(600);
     // In few chunks each is small and whole in turns.
-    for (chunks, rounds) in [(16, "800"), (3, "4000")] {
+    for (chunks, rounds) in [(16, by_tier("200", "800")), (3, by_tier("1000", "4000"))] {
         let dir = Dir::new("crowd");
         let arena = dir.arena(chunks, 16);
         let path = dir.0.to_str().unwrap();
