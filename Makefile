@@ -207,7 +207,7 @@ sanitize: ## the crates with unsafe code, and the simulator, with the address sa
 		-p stillframe-kernel -p stillframe --features stillframe/points --test it -- simulator:: histories:: freed::
 
 # Of the engine and of checkpoints, the modules that make regions where STILLFRAME_TEST_PLACE says.
-ARENAS := (package(stillframe) & test(/^(accepted|aside|company|edges|freed|compact|global|group_end|groups|histories|kill|numbers|own|parts|pinned|recovery|resize|restart|rules|staging|stepping|trackers|waiting)::/)) | (package(stillframe-checkpoint) & test(/^(recovery|restore)::/))
+ARENAS := (package(stillframe) & test(/^(accepted|aside|borrowed|company|edges|freed|compact|global|group_end|groups|histories|kill|numbers|own|parts|pinned|recovery|resize|restart|rules|staging|stepping|trackers|waiting)::/)) | (package(stillframe-checkpoint) & test(/^(recovery|restore)::/))
 arenas: ## the suites of regions and checkpoints once more, with all regions in arenas
 	scripts/setup.sh export nextest
 	STILLFRAME_TEST_PLACE=arena $(NEXTEST) --profile long -E '$(ARENAS)'

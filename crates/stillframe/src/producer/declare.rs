@@ -90,6 +90,9 @@ impl Producer {
         Ok(match kind {
             Kind::Managed { .. } => {
                 let pages = self.pages(windows, bytes)?;
+                // Before another region can track it: the kernel says to one alone what is written, and whoever comes later
+                // compares. What cannot be watched yet counts as written.
+                let _ = self.workspace.tracker.watch(pages.address(), windows * WINDOW_BYTES);
                 let allocation = self.store.allocate(windows as u32)?;
                 match Managed::new(allocation, pages, bytes, false) {
                     Ok(managed) => Working::Managed(managed.into()),

@@ -21,7 +21,6 @@ impl Workspace {
     pub(crate) fn demote_cold(&mut self, job: &Job, store: &Store, demote: bool) -> Result<()> {
         let Workspace { variables, tracker, demoted_windows, .. } = self;
         let kind = tracker.kind();
-        let demote = demote && matches!(kind, TrackerKind::WpAsync | TrackerKind::SoftDirty);
         let Some(Working::Managed(managed)) = variables.get_mut(&job.id).map(|state| &mut state.working) else {
             return Ok(());
         };
@@ -29,6 +28,12 @@ impl Workspace {
         if source.memory.pinned {
             return Ok(());
         }
+        // Where another region watches this memory, what is laid in its place and armed would hide from that one what was written.
+        let demote = demote
+            && match kind {
+                TrackerKind::WpAsync => source.watch != Watch::Off,
+                kind => kind == TrackerKind::SoftDirty,
+            };
         let windows = source.windows();
         let mut budget = windows.div_ceil(SHARE_DIVISOR);
         for window in 0..windows {

@@ -6,6 +6,7 @@ mod arena_safety;
 mod arenas;
 mod aside;
 mod background;
+mod borrowed;
 #[path = "../../../segment/tests/it/reading/bytes.rs"]
 mod bytes;
 #[path = "common/child.rs"]

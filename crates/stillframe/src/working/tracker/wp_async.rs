@@ -94,10 +94,10 @@ pub(crate) fn collect_wp_async(
     let mut window = 0;
     while window < windows {
         let visit = |window: usize| {
-            let first = range.whole.start.max(window * WINDOW_PAGES) - window * WINDOW_PAGES;
-            let last = range.whole.end.min((window + 1) * WINDOW_PAGES) - window * WINDOW_PAGES;
+            // None where what is watched begins behind the window or ends before it, as whole large pages may.
+            let (begin, end) = (window * WINDOW_PAGES, (window + 1) * WINDOW_PAGES);
             let mut all = Mask::EMPTY;
-            all.insert_run(first.min(last), last);
+            all.insert_run(range.whole.start.clamp(begin, end) - begin, range.whole.end.clamp(begin, end) - begin);
             // A fault for a large page costs nothing beside the copy of one that was not written. And all of them are one run,
             // so that none is armed in parts, which the kernel does not do.
             let is_due = range.unit_pages > 1 || sticky.is_due(window);
@@ -114,9 +114,11 @@ pub(crate) fn collect_wp_async(
         }
         let first = range.whole.start.max(window * WINDOW_PAGES);
         let last = range.whole.end.min(end * WINDOW_PAGES);
-        if kind == Visit::Skip {
+        if first >= last {
+            // Nothing of these windows is watched.
+        } else if kind == Visit::Skip {
             insert_pages(&mut out.dirty, first, last);
-        } else if first < last {
+        } else {
             if !range.owned {
                 suspect(pagemap, range, first..last, out)?;
             }
@@ -234,6 +236,35 @@ mod tests {
             range.owned = owned;
             assert_eq!(register(&userfault, &range, pages).unwrap(), Watch::On);
             assert_eq!(armed_of(&memory), expected);
+        }
+    }
+
+    /// An array in reserved large pages may have none of its last window whole, or of its first.
+    #[test]
+    fn windows_of_which_nothing_is_watched_are_compared() {
+        let Ok(userfault) = Userfault::open() else { return };
+        let (windows, mut pagemap) = (4, Pagemap::open().unwrap());
+        let middle = 2 * WINDOW_PAGES + 5..2 * WINDOW_PAGES + 9;
+        for whole in [0..WINDOW_PAGES, 10..20, middle, 3 * WINDOW_PAGES + 1..4 * WINDOW_PAGES] {
+            let memory = Mapping::private(windows * WINDOW_BYTES, false).unwrap();
+            (0..windows * WINDOW_PAGES).for_each(|page| memory.write(page * PAGE_BYTES, &[1]));
+            let application = Memory::of_application(memory.address(), windows * WINDOW_BYTES);
+            let mut range = Memory { whole: whole.clone(), ..application };
+            let (mut watch, mut sticky) = (Watch::New, Sticky::new(windows).unwrap());
+            let mut out = Collected::for_windows(windows).unwrap();
+            for round in 0..40 {
+                let written = whole.start + round % whole.len();
+                memory.write(written * PAGE_BYTES, &[2]);
+                out.reset(&range);
+                let maps = Maps::default();
+                collect_wp_async(&userfault, &mut pagemap, &mut range, &maps, &mut watch, &sticky, &mut out).unwrap();
+                assert!(out.dirty[written / WINDOW_PAGES].has(written % WINDOW_PAGES), "{whole:?}, round {round}");
+                let compared: usize = out.unsure.iter().map(|mask| mask.count()).sum();
+                assert_eq!(compared, range.pages - whole.len(), "{whole:?}, round {round}");
+                for window in 0..windows {
+                    sticky.learn(window, out.dirty[window], out.armed[window]);
+                }
+            }
         }
     }
 
