@@ -4021,7 +4021,8 @@ contains
 
   ! Reads what recover found into an array, before the first publish: of the global array the box at `offset` (from 0), if
   ! those who published it said which parts they had, however many they were; else of the variable as it was. Without an
-  ! offset that of the part which was declared in this region counts, or the begin.
+  ! offset that of the part which was declared in this region counts, or else all of the array is read, which has to have had
+  ! this shape.
   subroutine recovered_int8(self, name, array, offset, stat, errmsg)
     class(stillframe_region), intent(in) :: self
     character(*), intent(in) :: name
@@ -4037,7 +4038,8 @@ contains
 
   ! Reads what recover found into an array, before the first publish: of the global array the box at `offset` (from 0), if
   ! those who published it said which parts they had, however many they were; else of the variable as it was. Without an
-  ! offset that of the part which was declared in this region counts, or the begin.
+  ! offset that of the part which was declared in this region counts, or else all of the array is read, which has to have had
+  ! this shape.
   subroutine recovered_int16(self, name, array, offset, stat, errmsg)
     class(stillframe_region), intent(in) :: self
     character(*), intent(in) :: name
@@ -4053,7 +4055,8 @@ contains
 
   ! Reads what recover found into an array, before the first publish: of the global array the box at `offset` (from 0), if
   ! those who published it said which parts they had, however many they were; else of the variable as it was. Without an
-  ! offset that of the part which was declared in this region counts, or the begin.
+  ! offset that of the part which was declared in this region counts, or else all of the array is read, which has to have had
+  ! this shape.
   subroutine recovered_int32(self, name, array, offset, stat, errmsg)
     class(stillframe_region), intent(in) :: self
     character(*), intent(in) :: name
@@ -4069,7 +4072,8 @@ contains
 
   ! Reads what recover found into an array, before the first publish: of the global array the box at `offset` (from 0), if
   ! those who published it said which parts they had, however many they were; else of the variable as it was. Without an
-  ! offset that of the part which was declared in this region counts, or the begin.
+  ! offset that of the part which was declared in this region counts, or else all of the array is read, which has to have had
+  ! this shape.
   subroutine recovered_int64(self, name, array, offset, stat, errmsg)
     class(stillframe_region), intent(in) :: self
     character(*), intent(in) :: name
@@ -4085,7 +4089,8 @@ contains
 
   ! Reads what recover found into an array, before the first publish: of the global array the box at `offset` (from 0), if
   ! those who published it said which parts they had, however many they were; else of the variable as it was. Without an
-  ! offset that of the part which was declared in this region counts, or the begin.
+  ! offset that of the part which was declared in this region counts, or else all of the array is read, which has to have had
+  ! this shape.
   subroutine recovered_real32(self, name, array, offset, stat, errmsg)
     class(stillframe_region), intent(in) :: self
     character(*), intent(in) :: name
@@ -4101,7 +4106,8 @@ contains
 
   ! Reads what recover found into an array, before the first publish: of the global array the box at `offset` (from 0), if
   ! those who published it said which parts they had, however many they were; else of the variable as it was. Without an
-  ! offset that of the part which was declared in this region counts, or the begin.
+  ! offset that of the part which was declared in this region counts, or else all of the array is read, which has to have had
+  ! this shape.
   subroutine recovered_real64(self, name, array, offset, stat, errmsg)
     class(stillframe_region), intent(in) :: self
     character(*), intent(in) :: name
@@ -4117,7 +4123,8 @@ contains
 
   ! Reads what recover found into an array, before the first publish: of the global array the box at `offset` (from 0), if
   ! those who published it said which parts they had, however many they were; else of the variable as it was. Without an
-  ! offset that of the part which was declared in this region counts, or the begin.
+  ! offset that of the part which was declared in this region counts, or else all of the array is read, which has to have had
+  ! this shape.
   subroutine recovered_complex32(self, name, array, offset, stat, errmsg)
     class(stillframe_region), intent(in) :: self
     character(*), intent(in) :: name
@@ -4133,7 +4140,8 @@ contains
 
   ! Reads what recover found into an array, before the first publish: of the global array the box at `offset` (from 0), if
   ! those who published it said which parts they had, however many they were; else of the variable as it was. Without an
-  ! offset that of the part which was declared in this region counts, or the begin.
+  ! offset that of the part which was declared in this region counts, or else all of the array is read, which has to have had
+  ! this shape.
   subroutine recovered_complex64(self, name, array, offset, stat, errmsg)
     class(stillframe_region), intent(in) :: self
     character(*), intent(in) :: name
@@ -4149,7 +4157,8 @@ contains
 
   ! Reads what recover found into an array, before the first publish: of the global array the box at `offset` (from 0), if
   ! those who published it said which parts they had, however many they were; else of the variable as it was. Without an
-  ! offset that of the part which was declared in this region counts, or the begin.
+  ! offset that of the part which was declared in this region counts, or else all of the array is read, which has to have had
+  ! this shape.
   subroutine recovered_bool(self, name, array, offset, stat, errmsg)
     class(stillframe_region), intent(in) :: self
     character(*), intent(in) :: name
@@ -4165,7 +4174,8 @@ contains
 
   ! Reads what recover found into an array, before the first publish: of the global array the box at `offset` (from 0), if
   ! those who published it said which parts they had, however many they were; else of the variable as it was. Without an
-  ! offset that of the part which was declared in this region counts, or the begin.
+  ! offset that of the part which was declared in this region counts, or else all of the array is read, which has to have had
+  ! this shape.
   subroutine recovered_logical(self, name, array, offset, stat, errmsg)
     class(stillframe_region), intent(in) :: self
     character(*), intent(in) :: name
@@ -4181,7 +4191,8 @@ contains
 
   ! Reads what recover found into an array, before the first publish: of the global array the box at `offset` (from 0), if
   ! those who published it said which parts they had, however many they were; else of the variable as it was. Without an
-  ! offset that of the part which was declared in this region counts, or the begin.
+  ! offset that of the part which was declared in this region counts, or else all of the array is read, which has to have had
+  ! this shape.
   subroutine recovered_text(self, name, array, offset, stat, errmsg)
     class(stillframe_region), intent(in) :: self
     character(*), intent(in) :: name

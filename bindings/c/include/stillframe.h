@@ -1891,13 +1891,13 @@ stillframe_status stillframe_recovered_attribute(stillframe_region *region,
 // that published it said which parts they had, however many ranks those were, else of the variable as it is.
 //
 // variable: its name. dtype: its type. rank, offset, shape: the box; offset is as many numbers as shape, and NULL is that of
-// the part with which the variable was declared in this region, else the begin. order: that of the elements in data,
-// whichever they were published in. data: room for the box.
+// the part with which the variable was declared in this region, or without one all of the variable, of this shape. order: that
+// of the elements in data, whichever they were published in. data: room for the box.
 //
-// Errors: UNKNOWN_VARIABLE; WRONG_DTYPE; WRONG_SHAPE if the box is not in what was published; UNCOVERED if some of it nobody
-// has; PER_RANK if it is no part, differs between ranks, and their number is another one; NOTHING_RECOVERED; DAMAGED and others
-// of checkpoints, after which data may be written in part; BAD_ARGUMENT if the region is not from stillframe_recover, or has
-// published.
+// Errors: UNKNOWN_VARIABLE; WRONG_DTYPE; WRONG_SHAPE if the box is not in what was published, or is not all of it and has no
+// offset; UNCOVERED if some of it nobody has; PER_RANK if it is no part, differs between ranks, and their number is another
+// one; NOTHING_RECOVERED; DAMAGED and others of checkpoints, after which data may be written in part; BAD_ARGUMENT if the region
+// is not from stillframe_recover, or has published.
 stillframe_status stillframe_read_recovered(stillframe_region *region,
                                             const char *variable,
                                             const char *dtype,

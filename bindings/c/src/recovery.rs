@@ -116,13 +116,13 @@ impl Wanted {
 /// that published it said which parts they had, however many ranks those were, else of the variable as it is.
 ///
 /// variable: its name. dtype: its type. rank, offset, shape: the box; offset is as many numbers as shape, and NULL is that of
-/// the part with which the variable was declared in this region, else the begin. order: that of the elements in data,
-/// whichever they were published in. data: room for the box.
+/// the part with which the variable was declared in this region, or without one all of the variable, of this shape. order: that
+/// of the elements in data, whichever they were published in. data: room for the box.
 ///
-/// Errors: UNKNOWN_VARIABLE; WRONG_DTYPE; WRONG_SHAPE if the box is not in what was published; UNCOVERED if some of it nobody
-/// has; PER_RANK if it is no part, differs between ranks, and their number is another one; NOTHING_RECOVERED; DAMAGED and others
-/// of checkpoints, after which data may be written in part; BAD_ARGUMENT if the region is not from stillframe_recover, or has
-/// published.
+/// Errors: UNKNOWN_VARIABLE; WRONG_DTYPE; WRONG_SHAPE if the box is not in what was published, or is not all of it and has no
+/// offset; UNCOVERED if some of it nobody has; PER_RANK if it is no part, differs between ranks, and their number is another
+/// one; NOTHING_RECOVERED; DAMAGED and others of checkpoints, after which data may be written in part; BAD_ARGUMENT if the region
+/// is not from stillframe_recover, or has published.
 #[unsafe(no_mangle)]
 pub extern "C" fn stillframe_read_recovered(
     region: *mut stillframe_region,
@@ -141,12 +141,9 @@ pub extern "C" fn stillframe_read_recovered(
         handle::with(region, |producer: &mut Producer| {
             let recovered = recovered(&producer.beginning)?;
             let Wanted { dtype, order, offset, shape } = wanted;
-            let offset =
-                offset.unwrap_or_else(|| match producer.variables.named(name).and_then(|known| known.part.as_ref()) {
-                    Some(part) => part.offset.clone(),
-                    None => vec![0; shape.len()],
-                });
-            Ok(recovered.read_bytes(name, &dtype, order, &offset, &shape, data)?)
+            let part = producer.variables.named(name).and_then(|known| known.part.as_ref());
+            let offset = offset.as_ref().or(part.map(|part| &part.offset)).map(Vec::as_slice);
+            Ok(recovered.read_bytes(name, &dtype, order, offset, &shape, data)?)
         })
     })
 }

@@ -116,6 +116,8 @@ contains
     call expect(all(abs(back - x) < 1e-12), 'other arrays are read')
     call region%read('x', box, offset=[1, 2])
     call expect(all(abs(box - x(2:3, 3:4)) < 1e-12), 'in part too')
+    call region%read('x', box, stat=stat)
+    call expect(stat == stillframe_wrong_shape, 'a corner is read where the program says so')
     call region%get('time', time)
     call region%get('phase', text)
     call expect(abs(time - 0.25) < 1e-12 .and. text == 'melting', 'attributes of the version are read')

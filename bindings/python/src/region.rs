@@ -378,7 +378,7 @@ impl Region {
         name: &str,
         dtype: &Bound<'_, PyAny>,
         order: &str,
-        offset: Vec<usize>,
+        offset: Option<Vec<usize>>,
         shape: Vec<usize>,
         out: &Bound<'_, PyAny>,
     ) -> PyResult<()> {
@@ -386,7 +386,7 @@ impl Region {
         let order = convert::order_from_python(py, order)?;
         let mut out = Borrowed::writable(out)?;
         self.shared.with_recovered(py, move |recovered, _, _| {
-            Ok(out.write(|bytes| recovered.read_bytes(name, &dtype, order, &offset, &shape, bytes))?)
+            Ok(out.write(|bytes| recovered.read_bytes(name, &dtype, order, offset.as_deref(), &shape, bytes))?)
         })
     }
 

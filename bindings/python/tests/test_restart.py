@@ -51,6 +51,13 @@ def test_a_region_begins_with_memory_or_a_checkpoint_or_nothing_and_says_which(t
         region.read("x", dtype="f4")
     with pytest.raises(sf.MisuseError, match="'x'"):
         region.read("x", (2, 2), (2, 2))
+    # A program on a coarser grid has to say which part it means.
+    for shape in [(2, 2), (3, 3), (4, 4), (12,)]:
+        with pytest.raises(sf.MisuseError, match=r"shape \[3, 4\].*offset"):
+            region.read("x", out=np.zeros(shape))
+    with pytest.raises(sf.MisuseError, match=r"shape \[3, 4\].*offset"):
+        region.read("x", shape=(2, 2))
+    assert np.array_equal(region.read("x", (0, 0), (2, 2)), x[:2, :2])
     with pytest.raises(sf.MisuseError, match="give its shape"):
         region.read("y")
     with pytest.raises(sf.UnknownVariable):

@@ -160,19 +160,21 @@ impl Recovered {
     /// Misuse if there is no such variable, of another type, or the box reaches beyond it; [`Error::Uncovered`];
     /// [`Error::PerRank`]; [`Error::NothingRecovered`] if the run begins with nothing; those of reading a checkpoint.
     pub fn read<T: Element>(&self, name: &str, offset: &[usize], shape: &[usize], out: &mut [T]) -> Result<()> {
-        self.read_bytes(name, &T::dtype(), Order::C, offset, shape, bytemuck::cast_slice_mut(out))
+        self.read_bytes(name, &T::dtype(), Order::C, Some(offset), shape, bytemuck::cast_slice_mut(out))
     }
 
-    /// As [`read`](Recovered::read), for elements of any type in any order; `out` has as many bytes as the box.
+    /// As [`read`](Recovered::read), for elements of any type in any order; `out` has as many bytes as the box. Without an offset the
+    /// box is all of the array.
     ///
     /// # Errors
-    /// As [`read`](Recovered::read).
+    /// As [`read`](Recovered::read), and misuse if there is no offset and the array had another shape: a program on a coarser grid would
+    /// go on with a corner of the finer one.
     pub fn read_bytes(
         &self,
         name: &str,
         dtype: &DType,
         order: Order,
-        offset: &[usize],
+        offset: Option<&[usize]>,
         shape: &[usize],
         out: &mut [u8],
     ) -> Result<()> {
@@ -198,8 +200,16 @@ impl Recovered {
             stored.retain(|stored| stored.is_part && stored.piece.part.global_shape == global_shape);
         }
         let Some(first) = stored.first() else { return Err(self.unknown(&reader, name)) };
-        let wanted = Part { offset: offset.to_vec(), global_shape: first.piece.part.global_shape.clone() };
+        let global_shape = first.piece.part.global_shape.clone();
         let wrong = |why| Error::Engine(stillframe::Error::WrongShape { name: name.into(), why });
+        if offset.is_none() && global_shape != shape {
+            return Err(wrong(format!(
+                "it had shape {global_shape:?} in the version that was recovered, and all of it is to be read as {shape:?}: give the \
+                 offset of the box that the program wants"
+            )));
+        }
+        let offset = offset.map_or_else(|| vec![0; shape.len()], <[usize]>::to_vec);
+        let wanted = Part { offset: offset.clone(), global_shape };
         wanted.check(shape).map_err(wrong)?;
         let bytes = shape.iter().product::<usize>() * dtype.bytes();
         if out.len() != bytes {
@@ -207,7 +217,7 @@ impl Recovered {
             return Err(wrong(format!("shape {shape:?} of {dtype} is {bytes} bytes, and the memory has {found}")));
         }
         let pieces: Vec<Piece> = stored.iter().map(|stored| stored.piece.clone()).collect();
-        repartition::read(name, dtype, &pieces, &Block::new(offset, shape), order, out, |index, range, to| {
+        repartition::read(name, dtype, &pieces, &Block::new(&offset, shape), order, out, |index, range, to| {
             reader.read(name, stored[index].rank, range, to)
         })
     }
@@ -295,6 +305,6 @@ impl Recovered {
         }
         let offset = part.offset;
         drop((stored, reader));
-        self.read_bytes(name, &declared.dtype, declared.order, &offset, shape, region.bytes_mut(id)?)
+        self.read_bytes(name, &declared.dtype, declared.order, Some(&offset), shape, region.bytes_mut(id)?)
     }
 }

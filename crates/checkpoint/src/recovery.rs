@@ -110,7 +110,7 @@ impl Recovery {
         name: &str,
         dtype: &DType,
         order: Order,
-        offset: &[usize],
+        offset: Option<&[usize]>,
         shape: &[usize],
         out: &mut [u8],
     ) -> Result<()> {

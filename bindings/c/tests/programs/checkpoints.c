@@ -176,6 +176,10 @@ static void a_region_begins_with_memory_or_a_checkpoint_or_nothing_and_says_whic
           stillframe_read_recovered(region, "u", "int64", 1, NULL, SHAPE(1), STILLFRAME_C, read));
     FAILS(STILLFRAME_WRONG_SHAPE, "'u'",
           stillframe_read_recovered(region, "u", "int32", 2, SHAPE(19, 0), SHAPE(2, 5), STILLFRAME_C, read));
+    // A corner is read by a program that says so.
+    FAILS(STILLFRAME_WRONG_SHAPE, "offset",
+          stillframe_read_recovered(region, "u", "int32", 2, NULL, SHAPE(10, 5), STILLFRAME_C, read));
+    OK(stillframe_read_recovered(region, "u", "int32", 2, SHAPE(0, 0), SHAPE(10, 5), STILLFRAME_C, read));
     FAILS(STILLFRAME_UNKNOWN_VARIABLE, "'w'",
           stillframe_read_recovered(region, "w", "int32", 2, NULL, SHAPE(2, 5), STILLFRAME_C, read));
     OK(stillframe_unlink(region));

@@ -420,7 +420,8 @@ public:
 
     /// Reads what `recover` found into an array, before the first publish: of the global array the box at `offset`, if those
     /// who published it said which parts they had, however many they were; else of the variable as it was. Without an offset
-    /// that of the part which was declared in this region counts, or the begin.
+    /// that of the part which was declared in this region counts, or else all of the variable is read, which has to have had this
+    /// shape.
     ///
     /// The array is a container, C array, span or pointer, as for `track`; `order` is that in which its elements shall lie.
     ///

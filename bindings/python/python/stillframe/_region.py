@@ -125,8 +125,8 @@ class Region(Closing, metaclass=Made, by="stillframe.create(name) creates one"):
         """Reads a box of what :func:`stillframe.recover` found, before the first publish.
 
         It is a box of the global array if those who published it said which parts they had, however many they were; else
-        of the variable as it was. Without an offset that of the part which was declared in this region counts, or the
-        begin; without a shape or dtype those of ``out``, which is filled, or of the array that was declared.
+        of the variable as it was. Without an offset that of the part which was declared in this region counts, or else all
+        of the variable is read, which has to have had that shape; without a shape or dtype those of ``out``, which is filled, or of the array that was declared.
         """
         declared = self._declared.get(name)
         if out is None:
@@ -153,9 +153,10 @@ class Region(Closing, metaclass=Made, by="stillframe.create(name) creates one"):
             if shape_of(shape) != tuple(array.shape):
                 raise MisuseError(f"variable '{name}': out has shape {tuple(array.shape)}, not {shape_of(shape)}")
         part = Part.of(declared.attrs) if declared is not None else None
-        if offset is None:
-            offset = part.offset if part is not None else (0,) * len(shape_of(shape))
-        self._native.read(name, native, found, shape_of(offset), shape_of(shape), out)
+        if offset is None and part is not None:
+            offset = part.offset
+        box = None if offset is None else shape_of(offset)
+        self._native.read(name, native, found, box, shape_of(shape), out)
         return out  # type: ignore[no-any-return]
 
     def fill(self, name: str) -> None:

@@ -251,7 +251,7 @@ fn tracked_arrays_are_read_back_and_attributes_too() {
         region.read("t", &[48, 98], &[2, 2], &mut corner).unwrap();
         assert_eq!(corner, [4898, 4899, 4998, 4999]);
         let mut columns = [0u8; 16];
-        region.read_bytes("t", &i32::dtype(), Order::Fortran, &[48, 98], &[2, 2], &mut columns).unwrap();
+        region.read_bytes("t", &i32::dtype(), Order::Fortran, Some(&[48, 98]), &[2, 2], &mut columns).unwrap();
         assert_eq!(bytemuck::cast::<[u8; 16], [i32; 4]>(columns), [4898, 4998, 4899, 4999]);
         let wrong = |result: Result<(), Error>| match result {
             Err(Error::Engine(error)) => error.code(),
@@ -376,7 +376,7 @@ fn any_number_of_ranks_goes_on_from_what_any_other_left() {
                     let size: Vec<usize> = shape.iter().zip(&at).map(|(n, at)| numbers.below(n - at + 1)).collect();
                     let order = orders[numbers.below(2)];
                     let mut out = vec![0; size.iter().product::<usize>() * dtype.bytes()];
-                    region.read_bytes("u", &dtype, order, &at, &size, &mut out).unwrap();
+                    region.read_bytes("u", &dtype, order, Some(&at), &size, &mut out).unwrap();
                     assert!(out == content(&at, &size, order, dtype.bytes(), version), "seed {seed}: {at:?} {size:?}");
                 } else {
                     assert_eq!(region.origin(), &Origin::Fresh);
