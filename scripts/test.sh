@@ -34,24 +34,27 @@ mkdir -p "$logs"
 # A make that started this one counts its own jobs.
 unset MAKEFLAGS MFLAGS MAKELEVEL
 
-# Target by target, those that failed and those that the machine cannot do.
-: >"$logs/failed"
+# Target by target, those that passed, and those that the machine cannot do. What is in neither has failed, also where nothing could be
+# written.
+: >"$logs/passed"
 : >"$logs/skipped"
+has_failed() { ! grep -qx "$1" "$logs/passed" "$logs/skipped"; }
 
+# A shell has what it starts in the background ignore Ctrl-C, which tests send and wait for.
 run() {
     local target=$1 status=ok arguments=("${@:2}")
     [ "$target" != soak ] || arguments+=(SECONDS=300)
-    { TIMEFORMAT='%0R s; processors %0U s + %0S s'; time make "$target" "${arguments[@]}" >"$logs/$target.log" 2>&1; } \
+    { TIMEFORMAT='%0R s; processors %0U s + %0S s'; time env --default-signal=INT,QUIT make "$target" "${arguments[@]}" >"$logs/$target.log" 2>&1; } \
         2>"$logs/$target.time" || status=FAILED
-    [ $status = ok ] || echo "$target" >>"$logs/failed"
+    [ $status = FAILED ] || echo "$target" >>"$logs/passed"
     {
         [ $status = ok ] || tail -n 400 "$logs/$target.log"
         # How many there were, and what they left out, in their own words.
         grep -hE '^ *(Summary|[0-9]+ (passed|failed|skipped)|SKIPPED|skipped:)' "$logs/$target.log" || true
         printf '%-6s %-12s %s\n' $status "$target" "$(<"$logs/$target.time")"
     } >"$logs/$target.shown"
-    # At once: another target may have something to show, too.
-    cat "$logs/$target.shown"
+    # Another target may have something to show, too.
+    flock "$logs/passed" cat "$logs/$target.shown"
 }
 
 # Whether the machine has what a target cannot do without.
@@ -68,8 +71,8 @@ can_run() {
 scripts/setup.sh --optional "${steps[@]}"
 export STILLFRAME_SETUP=optional
 for target in "${first[@]}"; do run "$target"; done
-if grep -qx test-build "$logs/failed"; then
-    echo "failed: $(tr '\n' ' ' <"$logs/failed"): nothing is tested, because it was not built"
+if has_failed test-build; then
+    echo "failed: test-build: nothing is tested, because it was not built"
     exit 1
 fi
 # All is built, and links that a build makes anew are in use.
@@ -83,4 +86,6 @@ done
 wait
 skipped=$(tr '\n' ' ' <"$logs/skipped")
 echo "SKIPPED: ${skipped:-no target}"
-[ ! -s "$logs/failed" ] || { echo "failed: $(tr '\n' ' ' <"$logs/failed")"; exit 1; }
+failed=()
+for target in "${first[@]}" "${targets[@]}" "${paired[@]}"; do ! has_failed "$target" || failed+=("$target"); done
+((${#failed[@]} == 0)) || { echo "failed: ${failed[*]}"; exit 1; }

@@ -54,7 +54,7 @@ fn program(name: &str, library: &str) -> PathBuf {
     let source = root().join("tests/programs").join(name).with_extension("c");
     let mut made_of = vec![source.clone(), source.with_file_name("check.h"), library.clone()];
     made_of.extend(["xpmem.h", "xemem.h", "xasm.h"].map(|header| root().join("include").join(header)));
-    if is_current(&binary, &made_of.iter().map(PathBuf::as_path).collect::<Vec<_>>()) {
+    if is_current(&binary, &made_of.iter().map(PathBuf::as_path).collect::<Vec<_>>()) && folder.join(SONAME).exists() {
         built.insert(key, binary.clone());
         return binary;
     }
