@@ -23,9 +23,14 @@ pub(crate) fn check_name(dir: &Path, name: &str) -> Result<()> {
 pub(crate) fn make_folder(dir: &Path, name: &str, mode: u32, guard: Guard) -> Result<Folder> {
     let path = dir.join(name);
     let root = guard.open_root(dir).map_err(|refused| explain(dir, refused))?;
-    match root.make_folder(name, mode) {
+    let is_new = match root.make_folder(name, mode) {
         Err(error) if error.kind() != ErrorKind::AlreadyExists => return Err(system(&path, "mkdir", error)),
-        _ => {}
+        made => made.is_ok(),
+    };
+    let folder = guard.open_folder(&root, name).map_err(|refused| explain(&path, refused))?;
+    // The process's umask takes bits away that were asked for.
+    if is_new {
+        folder.permit(mode).map_err(|error| system(&path, "chmod", error))?;
     }
-    guard.open_folder(&root, name).map_err(|refused| explain(&path, refused))
+    Ok(folder)
 }

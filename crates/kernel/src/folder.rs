@@ -23,6 +23,9 @@ pub struct Folder {
     handle: Arc<File>,
 }
 
+/// How often a file that is there or not is looked for and made, while others make and remove it.
+const ATTEMPTS: u32 = 100;
+
 /// What a file is opened for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Access {
@@ -239,7 +242,7 @@ impl Folder {
 
     /// Opens a file to read and write. One that is not there is made.
     fn open_or_make(&self, name: &OsStr, mode: u32) -> io::Result<File> {
-        loop {
+        for _ in 0..ATTEMPTS {
             match self.file(name, Access::Write) {
                 Err(error) if error.kind() == io::ErrorKind::NotFound => {}
                 opened => return opened,
@@ -251,16 +254,20 @@ impl Folder {
                 made => made?,
             }
         }
+        // A file system over a network may go on saying that a name is free and that it is taken. This asks it once for both.
+        self.file(name, Access::Create(mode))
     }
 
     /// Makes a file that is not there.
     fn make_file(&self, name: &OsStr, mode: u32) -> io::Result<()> {
         let (name, mode) = (step(name)?, Mode::from_raw_mode(mode as _));
         let unnamed = OFlags::RDWR | OFlags::TMPFILE | OFlags::CLOEXEC;
-        if let Ok(file) = fs::openat(&*self.handle, ".", unnamed, Mode::RUSR | Mode::WUSR) {
-            fs::fchmod(&file, mode)?;
-            // The flag AT_EMPTY_PATH would do without /proc, but older kernels want a capability for it: open(2).
-            let path = format!("/proc/self/fd/{}", file.as_raw_fd());
+        if let Ok(file) = fs::openat(&*self.handle, ".", unnamed, Mode::RUSR | Mode::WUSR)
+            && fs::fchmod(&file, mode).is_ok()
+        {
+            // The flag AT_EMPTY_PATH would do without /proc, but older kernels want a capability for it: open(2). The process's
+            // first thread, whose descriptors /proc/self shows, may have ended.
+            let path = format!("/proc/thread-self/fd/{}", file.as_raw_fd());
             match fs::linkat(fs::CWD, path, &*self.handle, name, AtFlags::SYMLINK_FOLLOW) {
                 Ok(()) => return Ok(()),
                 Err(Errno::EXIST) => return Err(Errno::EXIST.into()),
@@ -269,8 +276,11 @@ impl Folder {
             }
         }
         let flags = OFlags::RDWR | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC | OFlags::NOCTTY;
-        let file = fs::openat(&*self.handle, name, flags, mode)?;
-        Ok(fs::fchmod(&file, mode)?)
+        let file: File = fs::openat(&*self.handle, name, flags, mode)?.into();
+        if About::of(&file)?.mode & 0o777 != mode.as_raw_mode() & 0o777 {
+            fs::fchmod(&file, mode)?;
+        }
+        Ok(())
     }
 
     /// Makes a directory in this one, with this mode less the process's umask.

@@ -36,6 +36,7 @@ impl Bell {
         let Some((file, about)) = directory.objects.open(FILE, access)? else { return Ok(None) };
         if is_writing {
             // To set the same length again does no harm to who is just using it.
+            directory.objects.permit(&file, &about).map_err(|error| Error::io("chmod", &path, error))?;
             if about.bytes < BYTES as u64 {
                 file.set_len(BYTES as u64).map_err(|error| Error::io("ftruncate", &path, error))?;
             }

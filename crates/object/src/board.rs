@@ -351,6 +351,7 @@ impl Board {
             }
             // Whoever had it may have put another file in its place.
             if boards.identity(&self.file) == Some(about.identity) {
+                boards.permit(&file, &about).map_err(|error| Error::io("chmod", self.path(), error))?;
                 return self.begin(file, about.identity).map(Some);
             }
         }

@@ -8,7 +8,7 @@ use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
 use stillframe_kernel::folder::{About, Access, Folder};
 use stillframe_kernel::trust::{Guard, Purpose, Trust};
-use stillframe_kernel::unix_ns;
+use stillframe_kernel::{unix_ns, user_id};
 
 /// Below the directory of regions. Names of regions do not begin with a dot.
 pub(crate) const OBJECTS: &str = ".objects";
@@ -141,7 +141,7 @@ impl Part {
     /// Opens a file; `None` if it is not there.
     pub(crate) fn open(&self, name: &str, access: Access) -> Result<Option<(File, About)>> {
         let access = match access {
-            Access::CreateExact(_) => Access::CreateExact(self.file_mode()),
+            Access::Create(_) | Access::CreateExact(_) => Access::CreateExact(self.file_mode()),
             Access::New(_) => Access::New(self.file_mode()),
             access => access,
         };
@@ -157,10 +157,11 @@ impl Part {
         self.mode & 0o666 | 0o600
     }
 
-    /// Gives a file that was made its mode, whatever the umask took.
+    /// Gives a file of this user's the bits of its mode that it lacks: whatever the umask took, or a process did not come to that made
+    /// it where the file system has no `O_TMPFILE`.
     pub(crate) fn permit(&self, file: &File, about: &About) -> std::io::Result<()> {
         use std::os::unix::fs::PermissionsExt;
-        if about.mode & 0o777 == self.file_mode() {
+        if about.mode & self.file_mode() == self.file_mode() || about.owner != user_id() {
             return Ok(());
         }
         file.set_permissions(std::fs::Permissions::from_mode(self.file_mode()))

@@ -44,6 +44,7 @@ impl Hints {
         let path = directory.objects.path.join(FILE);
         let opened = directory.objects.open(FILE, Access::CreateExact(0))?;
         let (file, about) = opened.ok_or_else(|| Error::io("open", &path, std::io::ErrorKind::NotFound.into()))?;
+        directory.objects.permit(&file, &about).map_err(|error| Error::io("chmod", &path, error))?;
         if about.bytes < BYTES as u64 {
             file.set_len(BYTES as u64).map_err(|error| Error::io("ftruncate", &path, error))?;
         }
