@@ -208,8 +208,7 @@ impl Recovered {
                  offset of the box that the program wants"
             )));
         }
-        let offset = offset.map_or_else(|| vec![0; shape.len()], <[usize]>::to_vec);
-        let wanted = Part { offset: offset.clone(), global_shape };
+        let wanted = Part { offset: offset.map_or_else(|| vec![0; shape.len()], <[usize]>::to_vec), global_shape };
         wanted.check(shape).map_err(wrong)?;
         let bytes = shape.iter().product::<usize>() * dtype.bytes();
         if out.len() != bytes {
@@ -217,7 +216,7 @@ impl Recovered {
             return Err(wrong(format!("shape {shape:?} of {dtype} is {bytes} bytes, and the memory has {found}")));
         }
         let pieces: Vec<Piece> = stored.iter().map(|stored| stored.piece.clone()).collect();
-        repartition::read(name, dtype, &pieces, &Block::new(&offset, shape), order, out, |index, range, to| {
+        repartition::read(name, dtype, &pieces, &Block::new(&wanted.offset, shape), order, out, |index, range, to| {
             reader.read(name, stored[index].rank, range, to)
         })
     }

@@ -126,7 +126,8 @@ class Region(Closing, metaclass=Made, by="stillframe.create(name) creates one"):
 
         It is a box of the global array if those who published it said which parts they had, however many they were; else
         of the variable as it was. Without an offset that of the part which was declared in this region counts, or else all
-        of the variable is read, which has to have had that shape; without a shape or dtype those of ``out``, which is filled, or of the array that was declared.
+        of the variable is read, which has to have had that shape; without a shape or dtype those of ``out``, which is
+        filled, or of the array that was declared.
         """
         declared = self._declared.get(name)
         if out is None:
