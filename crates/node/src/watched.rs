@@ -91,7 +91,7 @@ impl Watched {
 
     /// Whether it has to be looked at again, for there was no home to tell what is new, or it could not be told.
     pub(crate) fn is_waiting(&self) -> bool {
-        self.is_homeless || self.known.relay.has_unsealed()
+        self.is_homeless || self.known.relay.is_unfollowed()
     }
 
     /// Whether the board tells of writers of this node.
@@ -106,7 +106,7 @@ impl Watched {
 
     /// Looks at the writers of this node, and does what follows.
     pub(crate) fn look(&mut self, around: &mut Surroundings) -> Result<()> {
-        let fragments = self.known.relay.look(self.known.protocol.announced().version)?;
+        let fragments = self.known.relay.look()?;
         let mut seen = BTreeSet::new();
         for fragment in fragments {
             let writer = Writer { node: around.node, ..fragment.who.writer };
@@ -131,7 +131,7 @@ impl Watched {
         let told = told.and_then(|()| self.tell_programs(around));
         self.settle(around).and(told).and(pinned)?;
         self.readers.fill_all_own(&mut self.known, around)?;
-        served.and(self.known.relay.take_trouble().map_or(Ok(()), |trouble| Err(trouble.into())))
+        served
     }
 
     fn note_fragment(&mut self, writer: Writer, fragment: &LocalFragment) -> Result<()> {

@@ -3,6 +3,7 @@
 use crate::board::{Attached, Entry};
 use crate::collection::collect;
 use crate::error::{Error, Overlap, Result, Writer};
+use crate::home;
 use crate::layout;
 use crate::member::{Member, Members, Standing};
 use crate::runtime;
@@ -228,6 +229,7 @@ impl WriteOptions {
             shared.remove_regions(true)?;
         }
         let mut members = Members::of_locked(shared, &board)?;
+        home::follow_expected(shared, &mut board, &mut members)?;
         let (standings, newest) = waiting::survey(shared, &mut members)?;
         let version = self.version.unwrap_or(newest.max(*announced));
         let from =
@@ -258,7 +260,7 @@ impl WriteOptions {
             }
         }
         // Of several nodes a home says whether what those published who are gone is complete with a newer version than is known here.
-        let is_shared = !leaving.is_empty() && runtime::is_expected(&shared.site.directory)?;
+        let is_shared = !leaving.is_empty() && members.follows.is_some();
         if is_shared && self.version.is_none() {
             *announced = shared.newest_announced()?.max(*announced);
             if *announced > version {

@@ -6,7 +6,7 @@
 //! | bytes | |
 //! |---|---|
 //! | 0 to 7 | `STLBOARD` |
-//! | 8 to 15 | 1, the number of this format |
+//! | 8 to 15 | 2, the number of this format |
 //! | 16 to 23 | the id of the object, so that a board of a former one of the name is told from this one's |
 //! | 24 to 31 | how many bytes of the file count, the header among them |
 //! | 32 to 39 | the number of the next fragment |
@@ -33,7 +33,7 @@ use stillframe_kernel::lock::{self, Kind};
 use stillframe_kernel::points;
 
 const MAGIC: [u8; 8] = *b"STLBOARD";
-const FORMAT: u64 = 1;
+const FORMAT: u64 = 2;
 const HEADER_BYTES: usize = 64;
 const COUNTS_AT: usize = 24;
 
@@ -135,27 +135,25 @@ pub enum Entry {
         /// The version; none: the home speaks of it again.
         from: Option<u64>,
     },
-    /// The writer of a fragment of this node is gone, as this node's runtime saw when a version was the newest complete one. What it
-    /// published above that is complete only where the runtime says so: somebody of another node may take its place.
-    Seal {
-        /// Which.
-        number: u32,
-        /// The version.
+    /// From here on a version is complete only where the object's home says so, for programs of other nodes may write it, too.
+    Follow {
+        /// The newest version that was complete before.
         complete: u64,
     },
 }
 
 impl Entry {
-    fn number(&self) -> u32 {
+    /// The fragment that it is about.
+    fn number(&self) -> Option<u32> {
         match self {
-            Entry::Attach(attached) => attached.number,
+            Entry::Attach(attached) => Some(attached.number),
+            Entry::Follow { .. } => None,
             Entry::Leave { number, .. }
             | Entry::Forget { number }
             | Entry::Die { number }
             | Entry::Accept { number }
             | Entry::Refuse { number, .. }
-            | Entry::Keep { number, .. }
-            | Entry::Seal { number, .. } => *number,
+            | Entry::Keep { number, .. } => Some(*number),
         }
     }
 }
@@ -475,10 +473,10 @@ impl LockedBoard<'_> {
 
     /// Writes the board anew without what does not matter any more, if that is most of it.
     pub(crate) fn compact(&mut self) -> Result<()> {
-        let forgotten: BTreeSet<u32> =
-            self.entries.iter().filter(|entry| matches!(entry, Entry::Forget { .. })).map(Entry::number).collect();
-        let kept: Vec<Entry> =
-            self.entries.iter().filter(|entry| !forgotten.contains(&entry.number())).cloned().collect();
+        let forgets = self.entries.iter().filter(|entry| matches!(entry, Entry::Forget { .. }));
+        let forgotten: BTreeSet<u32> = forgets.filter_map(Entry::number).collect();
+        let is_kept = |entry: &&Entry| entry.number().is_none_or(|number| !forgotten.contains(&number));
+        let kept: Vec<Entry> = self.entries.iter().filter(is_kept).cloned().collect();
         if self.counts < COMPACT_BYTES || 2 * kept.len() > self.entries.len() {
             return Ok(());
         }

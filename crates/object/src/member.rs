@@ -31,8 +31,6 @@ pub(crate) struct Member {
     died: bool,
     /// What the runtime says of one of this node.
     pub(crate) verdict: Option<Verdict>,
-    /// The newest complete version when this node's runtime saw that its writer was gone.
-    pub(crate) sealed: Option<Version>,
     /// Looks at its region; `None` until that is needed, or if the region is gone.
     observer: Option<Observer>,
     /// When it was found alive last, if somebody waited for the end of its process by then.
@@ -177,7 +175,9 @@ pub(crate) struct Members {
     complete: Option<Observer>,
     /// What the bell was when that was looked for last.
     complete_looked: Option<u32>,
-    /// The newest version of those when writers were looked at last, if it matters.
+    /// Where the object's home says what is complete: the newest version that was complete before it did.
+    pub(crate) follows: Option<Version>,
+    /// The newest version that it said to be complete, when writers were looked at last.
     announced: Option<Version>,
     /// Processes of whose end somebody tells: as long as he says nothing, they live.
     pub(crate) watched: BTreeSet<u32>,
@@ -195,7 +195,7 @@ impl Members {
         let (news, is_settled) = shared.board.read(&mut self.position)?;
         if news.is_anew {
             self.list.clear();
-            (self.complete, self.complete_looked, self.announced) = (None, None, None);
+            (self.complete, self.complete_looked, self.follows, self.announced) = (None, None, None, None);
         }
         let is_new = news.is_anew || !news.entries.is_empty();
         self.changes += u64::from(is_new);
@@ -256,7 +256,6 @@ impl Members {
                         heirs,
                         died,
                         verdict,
-                        sealed: None,
                         observer,
                         found_alive,
                     };
@@ -283,7 +282,7 @@ impl Members {
                         None => _ = heirs.remove(&number),
                     });
                 }),
-                Entry::Seal { number, complete } => self.change(number, |member| member.sealed = Some(complete)),
+                Entry::Follow { complete } => self.follows = Some(complete),
                 Entry::Refuse { number, why } => {
                     self.end_heir(number);
                     self.change(number, |member| member.verdict = Some(Verdict::Refused(why)));
@@ -361,16 +360,15 @@ impl Members {
                 break;
             }
         }
-        let is_ahead = |(number, member): (&u32, &Member)| {
-            let newest = standings.get(number).and_then(|standing| standing.newest);
-            member.sealed.is_some_and(|sealed| newest > Some(sealed))
-        };
-        // Where nobody writes elsewhere there may be no such region, and it takes a walk through all others to find that out.
-        let has_undecided = self.list.values().any(Member::is_undecided) && self.list.values().any(Member::is_remote);
-        if has_undecided || self.list.iter().any(is_ahead) {
+        if self.follows.is_some() {
             let announced = self.announced(shared)?;
             self.announced = Some(announced);
-            self.defer_undecided(announced);
+            // One that takes nobody's place has its part in all versions, whoever says so, unless another node's may stand against it.
+            let has_others = self.list.values().any(Member::is_remote);
+            let is_heir = |member: &Member| member.is_undecided() && !member.attached.takes.is_empty();
+            if has_others || self.list.values().any(is_heir) {
+                self.defer_undecided(announced);
+            }
         }
         Ok(standings)
     }
@@ -387,21 +385,28 @@ impl Members {
         }
     }
 
-    /// Versions of a writer that is gone that are not complete yet, whoever has them: those that it published after the newest one of
-    /// which that is known.
+    /// The newest version that may count as complete: any, unless the object's home says which.
+    pub(crate) fn newest_countable(&self) -> Version {
+        self.follows.map_or(Version::MAX, |base| self.announced.unwrap_or(base))
+    }
+
+    /// Versions of a writer that is gone that are not complete yet, whoever has them: somebody of another node may take its place before
+    /// the home says that they are.
     pub(crate) fn unsure(&self, member: &Member, standing: &Standing) -> Option<Range<Version>> {
-        let sure = member.sealed?.max(self.announced.unwrap_or_default());
-        let newest = standing.newest.filter(|newest| *newest > sure)?;
+        let has_gone = !member.is_remote() && (member.left_for_good.is_some() || !standing.is_alive);
+        let sure = self.newest_countable();
+        let newest = standing.newest.filter(|newest| has_gone && *newest > sure)?;
         Some(sure.saturating_add(1)..newest.saturating_add(1))
     }
 
-    /// The newest version that this node's runtime knows to be complete; the initial one as long as nobody writes on other nodes.
+    /// The newest version that this node's runtime knows to be complete; as long as the object has no home, the initial one.
     pub(crate) fn announced(&mut self, shared: &Shared) -> Result<Version> {
         if self.complete.is_none() && self.complete_looked != Some(self.seen) {
             self.complete = shared.observe_complete()?;
             self.complete_looked = Some(self.seen);
         }
-        Ok(self.complete.as_ref().and_then(Observer::newest_number).unwrap_or(shared.description.initial))
+        let base = self.follows.unwrap_or(shared.description.initial);
+        Ok(self.complete.as_ref().and_then(Observer::newest_number).map_or(base, |newest| newest.max(base)))
     }
 
     fn newest_numbers(&mut self, shared: &Shared, options: &ObserverOptions) -> Result<Vec<Option<Version>>> {

@@ -322,7 +322,8 @@ impl Objects {
         // Nobody finds it from now on; what is left of it when this process dies here goes with the next object of the name.
         self.names.remove(name, shared.description.id)?;
         for number in members.list.keys().chain([&COMPLETE]) {
-            shared.remove_region(*number, force)?;
+            // What is complete a runtime publishes, which lives and may not have heard yet that the name is gone.
+            shared.remove_region(*number, force || *number == COMPLETE)?;
         }
         let removed = shared.board.remove();
         drop(board);

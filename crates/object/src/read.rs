@@ -166,8 +166,9 @@ impl ReadFragment {
     pub fn fill_newest(&mut self, timeout: Duration, out: &mut [u8]) -> Result<u64> {
         let deadline = Deadline::after(timeout);
         loop {
-            let ledger = self.reading.members().ledger(&self.shared)?;
-            let version = waiting::newest_complete(&self.shared, &ledger)?;
+            let members = self.reading.members();
+            let ledger = members.ledger(&self.shared)?;
+            let version = waiting::newest_complete(&self.shared, members, &ledger)?;
             let left = deadline.left();
             match self.fill(version, left.max(waiting::LOOK), out) {
                 Ok(()) => return Ok(version),

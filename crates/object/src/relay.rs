@@ -2,13 +2,13 @@
 //! fragments to read with elements that are there.
 
 use crate::board::{Attached, Entry, LockedBoard};
-use crate::error::{Error, Result};
+use crate::error::Result;
+use crate::home;
 use crate::layout;
-use crate::member::{Member, Members, Standing, Verdict};
+use crate::member::{Member, Members, Verdict};
 use crate::object::Object;
 use crate::receiver::Receiver;
 use crate::shared::{self, COMPLETE, Shared};
-use crate::waiting;
 use drepl::{Fragment, IndexSet, View};
 use std::collections::{BTreeMap, BTreeSet};
 use std::num::NonZeroU64;
@@ -82,8 +82,8 @@ pub struct Relay {
     /// Where complete versions are published, once fragments of other nodes are known.
     complete: Option<(Region, VariableId)>,
     readers: u32,
-    has_unsealed: bool,
-    trouble: Option<Error>,
+    /// Whether the board could not be had to write on it that the home says what is complete.
+    is_unfollowed: bool,
 }
 
 impl Relay {
@@ -95,8 +95,7 @@ impl Relay {
             members: Members::default(),
             complete: None,
             readers: 0,
-            has_unsealed: false,
-            trouble: None,
+            is_unfollowed: false,
         }
     }
 
@@ -138,26 +137,22 @@ impl Relay {
         Ok((view, elements))
     }
 
-    /// The fragments of this node's processes, as they are now, where a version is the newest that the home said to be complete.
+    /// The fragments of this node's processes, as they are now: none as long as those go by themselves, and their board cannot be had to
+    /// write on it that the home [says](Relay::is_unfollowed) what is complete.
     ///
     /// # Errors
     /// Those of the object's files.
-    pub fn look(&mut self, announced: Version) -> Result<Vec<LocalFragment>> {
-        let mut standings = self.members.look(&self.shared)?;
-        self.has_unsealed = !self.unsealed(&standings, announced).is_empty();
-        if self.has_unsealed {
-            match self.seal(announced) {
-                Ok(is_sealed) => self.has_unsealed = !is_sealed,
-                // What is new of others is told all the same.
-                Err(error) => self.trouble = Some(error),
-            }
-            standings = self.members.look(&self.shared)?;
+    pub fn look(&mut self) -> Result<Vec<LocalFragment>> {
+        self.members.refresh(&self.shared)?;
+        self.is_unfollowed = !self.members.list.is_empty() && !self.follow()?;
+        if self.is_unfollowed {
+            return Ok(Vec::new());
         }
+        let standings = self.members.look(&self.shared)?;
         let own = self.members.list.iter().filter(|(_, member)| !member.is_remote());
         let local = own.map(|(number, member)| {
             let standing = standings.get(number).cloned().unwrap_or_default();
             let Attached { from, text, bindings, writers, .. } = member.attached.clone();
-            let is_told = is_sealed(member, &standing, announced);
             LocalFragment {
                 who: member.who(),
                 elements: member.elements.clone(),
@@ -166,8 +161,8 @@ impl Relay {
                 bindings,
                 writers,
                 from,
-                left: member.left_for_good.filter(|_| is_told),
-                is_alive: standing.is_alive || !is_told,
+                left: member.left_for_good,
+                is_alive: standing.is_alive,
                 newest: standing.newest,
                 present: standing.present.into_iter().collect(),
                 is_accepted: member.verdict.as_ref().map(|verdict| *verdict == Verdict::Accepted),
@@ -176,38 +171,19 @@ impl Relay {
         Ok(local.collect())
     }
 
-    /// Why [`look`](Relay::look) could not say that somebody is gone, if not because somebody else has the board.
-    pub fn take_trouble(&mut self) -> Option<Error> {
-        self.trouble.take()
+    /// Whether [`look`](Relay::look) is to be called again, for somebody else has the board just now.
+    pub fn is_unfollowed(&self) -> bool {
+        self.is_unfollowed
     }
 
-    /// Whether somebody is gone of whom [`look`](Relay::look) says nothing yet, for the board could not be had.
-    pub fn has_unsealed(&self) -> bool {
-        self.has_unsealed
-    }
-
-    /// Fragments of this node whose writers are gone, of which the board does not say yet what is complete of what they published.
-    fn unsealed(&self, standings: &BTreeMap<u32, Standing>, announced: Version) -> Vec<u32> {
-        let gone = |(number, member): (&u32, &Member)| {
-            let standing = standings.get(number)?;
-            let has_gone = member.left_for_good.is_some() || !standing.is_alive;
-            (!member.is_remote() && has_gone && !is_sealed(member, standing, announced)).then_some(*number)
-        };
-        self.members.list.iter().filter_map(gone).collect()
-    }
-
-    /// Says on the board which versions were complete when the runtime saw that writers of this node were gone, before any other node
-    /// hears that: whoever takes their places there takes no version from those that this node's programs have seen to be complete.
-    /// Whether the board could be had.
-    fn seal(&mut self, announced: Version) -> Result<bool> {
-        let Some(mut board) = self.shared.board.try_lock()? else { return Ok(false) };
-        // From the bell on nobody lets go of anything before he knows what is sealed, and what was published until then shows now.
-        self.shared.bell.ring();
-        self.members.refresh(&self.shared)?;
-        let (standings, complete) = waiting::survey(&self.shared, &mut self.members)?;
-        for number in self.unsealed(&standings, announced) {
-            board.add(Entry::Seal { number, complete })?;
+    /// Has programs go by what the home says to be complete; whether they do.
+    fn follow(&mut self) -> Result<bool> {
+        if self.members.follows.is_some() {
+            return Ok(true);
         }
+        let Some(mut board) = self.shared.board.try_lock()? else { return Ok(false) };
+        let mut members = Members::of_locked(&self.shared, &board)?;
+        home::follow(&self.shared, &mut board, &mut members)?;
         drop(board);
         self.shared.bell.ring();
         Ok(true)
@@ -263,12 +239,15 @@ impl Relay {
             }
         }
         let mut board = self.shared.board.lock_within(SOON)?;
-        let members = Members::of_locked(&self.shared, &board)?;
+        let mut members = Members::of_locked(&self.shared, &board)?;
+        let before = board.entries.len();
+        if !remote.is_empty() || !members.list.is_empty() {
+            home::follow(&self.shared, &mut board, &mut members)?;
+        }
         let known = members.list.values().filter(|member| member.is_remote());
         let mut known: BTreeMap<(u32, u32), &Member> = known
             .filter_map(|member| member.attached.remote.as_ref().map(|there| ((there.node, there.number), member)))
             .collect();
-        let before = board.entries.len();
         let mut changes = Vec::new();
         for one in remote {
             changes.extend(match known.remove(&(one.remote.node, one.remote.number)) {
@@ -376,7 +355,7 @@ impl Relay {
         if version <= self.initial() {
             return Ok(false);
         }
-        if self.complete.is_none() && self.members.list.values().any(|member| awaits(member, version)) {
+        if self.complete.is_none() && !self.members.list.is_empty() {
             self.complete = Some(self.make_complete()?);
         }
         let Some((region, _)) = &mut self.complete else { return Ok(false) };
@@ -396,17 +375,6 @@ impl Relay {
         let (view, elements) = self.fragment(text, bindings)?;
         Receiver::make(&self.shared, &mut self.readers, view.fragment, elements)
     }
-}
-
-/// Whether what a writer published in a version, who is gone, counts only where that is said to be complete.
-fn awaits(member: &Member, version: Version) -> bool {
-    let has_more = |sealed: Version| member.left_for_good.is_none_or(|left| left > sealed.saturating_add(1));
-    member.sealed.is_some_and(|sealed| sealed < version && has_more(sealed))
-}
-
-/// Whether the board says what is complete of what a writer published, or all of it is.
-fn is_sealed(member: &Member, standing: &Standing, announced: Version) -> bool {
-    member.sealed.is_some() || standing.newest.is_none_or(|newest| newest <= announced)
 }
 
 impl RemoteFragment {

@@ -34,17 +34,20 @@ impl Deadline {
     }
 }
 
-/// The newest complete version. The initial one is, from the beginning.
-pub(crate) fn newest_complete(shared: &Shared, ledger: &Ledger) -> Result<Version> {
-    let initial = ledger.initial();
-    Ok(ledger.newest_whole(initial).map_err(shared.scattered())?.unwrap_or(initial))
+/// The newest complete version that can be had. The initial one is complete from the beginning.
+///
+/// Without a runtime that is the newest that all writers have. Once the node has had one, programs of other nodes may take a writer's
+/// place, so that a version counts only up to the newest of which the home has said that it is complete.
+pub(crate) fn newest_complete(shared: &Shared, members: &Members, ledger: &Ledger) -> Result<Version> {
+    let (initial, most) = (ledger.initial(), members.newest_countable());
+    Ok(ledger.newest_whole_within(initial, most).map_err(shared.scattered())?.unwrap_or(initial))
 }
 
 /// The newest version that was complete, whether or not this node still has its part of it.
 pub(crate) fn newest_known(shared: &Shared, members: &mut Members) -> Result<Version> {
     let ledger = members.ledger(shared)?;
-    let newest = newest_complete(shared, &ledger)?;
-    if !members.list.values().any(Member::is_remote) {
+    let newest = newest_complete(shared, members, &ledger)?;
+    if members.follows.is_none() {
         return Ok(newest);
     }
     let announced = members.announced(shared)?;
@@ -57,7 +60,7 @@ pub(crate) fn newest_known(shared: &Shared, members: &mut Members) -> Result<Ver
 pub(crate) fn survey(shared: &Shared, members: &mut Members) -> Result<(BTreeMap<u32, Standing>, Version)> {
     let standings = members.standings(shared)?;
     let ledger = members.ledger_of(shared, &standings)?;
-    let newest = newest_complete(shared, &ledger)?;
+    let newest = newest_complete(shared, members, &ledger)?;
     Ok((standings, newest))
 }
 
@@ -69,7 +72,7 @@ pub(crate) fn complete(shared: &Shared, members: &mut Members) -> Result<Vec<Ver
     versions.sort_unstable();
     versions.dedup();
     let mut complete = Vec::new();
-    for version in versions {
+    for version in versions.into_iter().take_while(|version| *version <= members.newest_countable()) {
         if ledger.is_whole(version).map_err(shared.scattered())? {
             complete.push(version);
         }
@@ -96,7 +99,7 @@ pub(crate) fn look(shared: &Shared, members: &mut Members, version: Version, wan
             return Ok(Finding::Ready(numbers));
         }
         Readiness::Lost(losses) => {
-            let newest = newest_complete(shared, &ledger)?;
+            let newest = newest_complete(shared, members, &ledger)?;
             // Where a newer one is known, nobody means the initial version, which is zeros.
             let is_known = newest > ledger.initial() || newest_known(shared, members)? == newest;
             return Ok(Finding::Lost(losses, is_known.then_some(newest)));
@@ -104,9 +107,8 @@ pub(crate) fn look(shared: &Shared, members: &mut Members, version: Version, wan
         Readiness::Waiting(shares) => shares,
     };
     // Nobody attaches to a version that is older than a complete one, so that what nobody has of it does not come.
-    let mut newest = newest_complete(shared, &ledger)?;
-    let has_others = || members.list.values().any(Member::is_remote);
-    if waiting.iter().any(|share| share.who.is_none()) && has_others() {
+    let mut newest = newest_complete(shared, members, &ledger)?;
+    if waiting.iter().any(|share| share.who.is_none()) && members.follows.is_some() {
         newest = newest.max(shared.newest_announced()?);
     }
     let nobodys: Vec<Loss> = waiting
@@ -176,6 +178,8 @@ pub(crate) fn wait(
             return Ok(None);
         }
         match look(shared, members, version, wanted)? {
+            // Another one may have become known only there.
+            Finding::Ready(_) if stop(members, version, wanted) => return Ok(None),
             Finding::Ready(numbers) => return Ok(Some(numbers)),
             Finding::Lost(losses, complete) => {
                 let losses = Members::losses(shared, &losses);
@@ -207,7 +211,7 @@ pub(crate) fn wait_newer(
     loop {
         let standings = members.look(shared)?;
         let ledger = members.ledger_of(shared, &standings)?;
-        let newest = newest_complete(shared, &ledger)?;
+        let newest = newest_complete(shared, members, &ledger)?;
         if newest > after {
             return Ok(newest);
         }
@@ -233,7 +237,13 @@ pub(crate) fn wait_newer(
         };
         check_there(shared, members)?;
         let has_left = |member: &Member| member.left.is_some() && !member.is_kept();
-        let has_ended = !members.list.is_empty() && members.list.values().all(has_left);
+        // The home may have still to say that what they left is complete.
+        let is_unsure = |(number, standing): (&u32, &Standing)| {
+            members.list.get(number).is_some_and(|member| members.unsure(member, standing).is_some())
+        };
+        let has_ended = !members.list.is_empty()
+            && members.list.values().all(has_left)
+            && !standings.iter().any(is_unsure);
         ended = if has_ended { ended.or_else(|| Some(Instant::now())) } else { None };
         let left = deadline.left();
         if ended.is_some_and(|since| since.elapsed() >= GRACE || left.is_zero()) {

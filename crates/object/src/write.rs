@@ -48,8 +48,6 @@ pub struct WriteFragment {
     members: Members,
     /// Whether its region was told of those who write the object, as the members know them.
     follows_others: bool,
-    /// The newest version that was known to be complete over all nodes, while something newer is retained only until it is.
-    awaited: Option<Version>,
     /// What the bell was when it was last known who writes the object; none of the bell's values if that is not known.
     trusted: Arc<AtomicU64>,
     collected: Instant,
@@ -86,7 +84,6 @@ impl WriteFragment {
             newest: version,
             members,
             follows_others: false,
-            awaited: None,
             trusted: Arc::new(AtomicU64::new(u64::MAX)),
             collected: Instant::now(),
             generation: stillframe::fork_generation(),
@@ -302,11 +299,6 @@ impl WriteFragment {
         if self.members.refresh(&self.shared)? {
             self.follows_others = false;
         }
-        if let Some(awaited) = self.awaited
-            && self.members.announced(&self.shared)? > awaited
-        {
-            self.follows_others = false;
-        }
         if !self.follows_others {
             self.follow_others()?;
             self.follows_others = true;
@@ -341,27 +333,24 @@ impl WriteFragment {
     /// Retains from now on what those have still to publish who write the object now. Versions that lack a writer still are complete
     /// never as things are, whoever publishes them: so the newest complete one stays, in which also those have a part who left.
     fn follow_others(&mut self) -> Result<()> {
-        if self.members.list.keys().all(|number| *number == self.number) {
+        let follows = self.members.follows;
+        if follows.is_none() && self.members.list.keys().all(|number| *number == self.number) {
             return Ok(self.region()?.set_peers(&[])?);
         }
         let shared = self.shared.clone();
         let standings = self.members.look(&shared)?;
         let ledger = self.members.ledger_of(&shared, &standings)?;
-        let newest = waiting::newest_complete(&shared, &ledger)?;
+        let newest = waiting::newest_complete(&shared, &self.members, &ledger)?;
         let open = open_epochs(&ledger, newest).map_err(shared.scattered())?;
-        // Of those who are gone the runtime says which versions are complete.
-        let standing = |number| Some((self.members.list.get(number)?, standings.get(number)?));
-        let gone = self.members.list.keys().filter_map(standing);
-        let unsure = gone.filter_map(|(member, standing)| self.members.unsure(member, standing));
-        let unsure = unsure.map(|versions| versions.start).min();
-        self.awaited = if unsure.is_some() { Some(self.members.announced(&shared)?) } else { None };
         let is_peer = |member: &Member| member.left.is_none() || !open.is_empty() && member.is_of(newest);
         let others = self.members.list.iter().filter(|(number, member)| **number != self.number && is_peer(member));
         // Of each region what all fragments need that it stands for.
         let mut peers: BTreeMap<u32, PeerRegion> = BTreeMap::new();
         let own = others
             .map(|(_, member)| (member.region_number(), member.from, member.left.filter(|_| !member.is_remote())));
-        for (number, from, until) in own.chain(unsure.map(|from| (COMPLETE, from, None))) {
+        // What is complete stays until the home says that a newer one is.
+        let home = follows.map(|base| (COMPLETE, base.saturating_add(1), None));
+        for (number, from, until) in own.chain(home) {
             let peer = peers.entry(number).or_insert_with(|| PeerRegion { name: shared.region(number), from, until });
             peer.from = peer.from.min(from);
         }

@@ -442,7 +442,12 @@ impl Ledger {
 
     /// The newest version above one that is whole. Where all lies on one node it is the complete one.
     pub fn newest_whole(&self, above: Version) -> Result<Option<Version>, TooScattered> {
-        for version in self.tally.versions_above(above) {
+        self.newest_whole_within(above, Version::MAX)
+    }
+
+    /// The same of versions up to one.
+    pub fn newest_whole_within(&self, above: Version, most: Version) -> Result<Option<Version>, TooScattered> {
+        for version in self.tally.versions_above(above).filter(|version| *version <= most) {
             if self.is_whole(version)? {
                 return Ok(Some(version));
             }

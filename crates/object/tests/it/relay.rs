@@ -152,6 +152,53 @@ fn a_refused_fragment_goes_at_once() {
     assert_eq!((object.newest().unwrap(), object.writers().unwrap().len()), (2, 2));
 }
 
+/// As on a node that is cut off, or whose runtime was killed: others may have taken the places of its writers.
+#[test]
+fn what_all_writers_of_a_node_have_is_complete_only_when_the_runtime_says_so() {
+    let _watchdog = watchdog(60);
+    let dir = Dir::new("alone");
+    let (object, mut relay, mut own, mut other) = local(&dir);
+    let mut both = |version| [&mut own, &mut other].into_iter().for_each(|writer| publish(writer, version));
+    (1..=2).for_each(&mut both);
+    assert_eq!(object.newest().unwrap(), 2, "no runtime has been there");
+    assert_eq!(relay.look().unwrap().len(), 2);
+    assert_eq!(object.newest().unwrap(), 2, "it was complete before");
+    (3..=5).for_each(&mut both);
+    let fresh = || dir.objects().wait("u", Duration::ZERO).unwrap().newest().unwrap();
+    assert_eq!((object.newest().unwrap(), fresh()), (2, 2), "{:?}", object.writers());
+    let newer = object.wait_newer(2, Duration::from_millis(50));
+    assert!(matches!(newer, Err(stillframe_object::Error::NoNewer { .. })), "{newer:?}");
+    relay.complete(5).unwrap();
+    assert_eq!((object.newest().unwrap(), fresh()), (5, 5), "{:?}", object.writers());
+    drop(relay);
+    (6..=40).for_each(&mut both);
+    assert_eq!((object.newest().unwrap(), fresh()), (5, 5), "{:?}", object.writers());
+    // Whoever comes goes on from there, and can have it.
+    let mut held = object.read("{ var all = u }").attach().unwrap();
+    held.reattach(5, Duration::from_secs(30)).unwrap();
+    assert_eq!(held.variable::<i32>("all").unwrap(), [5; 8]);
+    drop((own, other));
+    assert_eq!((object.newest().unwrap(), fresh()), (5, 5), "{:?}", object.writers());
+    let heir = object.write(SECOND).wait(Duration::ZERO).attach().unwrap();
+    assert_eq!(heir.version(), 5);
+}
+
+/// It writes so on the board itself, before its fragment is there.
+#[test]
+fn who_attaches_where_a_runtime_was_once_leaves_to_it_what_is_complete() {
+    let _watchdog = watchdog(60);
+    let dir = Dir::new("expected");
+    let object = create(&dir);
+    std::fs::write(dir.path().join(".objects").join(LOCK), "").unwrap();
+    let mut own = object.write("{ var v = u }").attach().unwrap();
+    (1..=3).for_each(|version| publish(&mut own, version));
+    assert_eq!((object.newest().unwrap(), object.versions().unwrap()), (0, vec![]));
+    let mut relay = object.relay();
+    assert_eq!(relay.look().unwrap().len(), 1);
+    relay.complete(3).unwrap();
+    assert_eq!((object.newest().unwrap(), object.versions().unwrap().last()), (3, Some(&3)));
+}
+
 #[test]
 fn what_a_dead_writer_was_ahead_with_is_complete_only_when_the_runtime_says_so() {
     let _watchdog = watchdog(60);
@@ -168,15 +215,14 @@ fn what_a_dead_writer_was_ahead_with_is_complete_only_when_the_runtime_says_so()
     }
     (3..=5).for_each(|version| publish(&mut dying, version));
     publish(&mut own, 3);
-    assert_eq!(object.newest().unwrap(), 3, "both live");
+    assert_eq!(object.newest().unwrap(), 2, "all have version 3, of which nothing was said");
     drop(dying);
-    let fragments = relay.look(0).unwrap();
+    let fragments = relay.look().unwrap();
     assert!(fragments.iter().any(|one| one.left == Some(6) && one.present == [2, 3, 4, 5]), "{fragments:?}");
-    assert_eq!(object.newest().unwrap(), 3, "which was complete before it went");
     publish(&mut own, 4);
     publish(&mut own, 5);
-    // Somebody of another node may have its place from version 4 on.
-    assert_eq!(object.newest().unwrap(), 3, "{:?}", object.writers());
+    // Somebody of another node may have its place from version 3 on.
+    assert_eq!(object.newest().unwrap(), 2, "{:?}", object.writers());
     relay.complete(3).unwrap();
     publish(&mut own, 6);
     assert_eq!(object.newest().unwrap(), 3, "{:?}", object.writers());
@@ -194,11 +240,11 @@ fn a_runtime_that_is_started_again_says_what_is_complete_of_dead_writers_where_n
     publish(&mut own, 1);
     (1..=3).for_each(|version| publish(&mut dying, version));
     drop(dying);
-    relay.look(0).unwrap();
+    relay.look().unwrap();
     drop(relay);
     let mut relay = object.relay();
     (2..=3).for_each(|version| publish(&mut own, version));
-    relay.look(0).unwrap();
+    relay.look().unwrap();
     assert!(!relay.tell(&[]).unwrap());
     assert_eq!(object.newest().unwrap(), 1);
     assert!(relay.complete(3).unwrap());
@@ -351,7 +397,7 @@ fn come_after(is_accepted: bool) {
     let mut other = Command::new(std::env::current_exe().unwrap());
     assert!(other.args(["relay::other", "--exact"]).env(PLACE, dir.path()).status().unwrap().success());
     let undecided = |relay: &mut Relay| {
-        let fragments = relay.look(1).unwrap().into_iter();
+        let fragments = relay.look().unwrap().into_iter();
         fragments.filter(|one| one.is_accepted.is_none()).map(|one| one.who.writer.serial).collect::<Vec<_>>()
     };
     let heir = undecided(&mut relay)[0];

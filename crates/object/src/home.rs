@@ -1,0 +1,32 @@
+//! The home of an object: since when it, and no program by itself, says which versions are complete.
+//!
+//! Programs of one machine without a runtime find out by themselves which versions all writers have. Once a runtime has been there, programs
+//! of other nodes may take a writer's place as soon as its node counts as lost, whatever that node's own programs see. So from then
+//! on a version is complete where the home of the object says so, which the runtime of each node publishes in a region of its own.
+
+use crate::board::{Entry, LockedBoard};
+use crate::error::Result;
+use crate::member::Members;
+use crate::runtime;
+use crate::shared::Shared;
+use crate::waiting;
+
+/// Writes on the board, which nobody else changes meanwhile, that the home says from here on what is complete, and what was complete before;
+/// whether that was not there yet. `members` are those of the board.
+pub(crate) fn follow(shared: &Shared, board: &mut LockedBoard<'_>, members: &mut Members) -> Result<bool> {
+    if members.follows.is_some() {
+        return Ok(false);
+    }
+    // Whoever looked at the writers before the board was locked looks again, and whoever looks while it is locked waits.
+    shared.bell.ring();
+    let (_, complete) = waiting::survey(shared, members)?;
+    let entry = Entry::Follow { complete };
+    board.add(entry.clone())?;
+    members.note(shared, vec![entry])?;
+    Ok(true)
+}
+
+/// The same where this node has a runtime, or had one that may be started again.
+pub(crate) fn follow_expected(shared: &Shared, board: &mut LockedBoard<'_>, members: &mut Members) -> Result<bool> {
+    Ok(runtime::is_expected(&shared.site.directory)? && follow(shared, board, members)?)
+}
