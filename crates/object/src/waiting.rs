@@ -2,6 +2,7 @@
 
 use crate::error::{Error, Result};
 use crate::member::{Member, Members, Standing};
+use crate::runtime;
 use crate::shared::Shared;
 use drepl::IndexSet;
 use std::collections::BTreeMap;
@@ -198,6 +199,14 @@ pub(crate) fn wait(
     }
 }
 
+/// Whether this node's runtime has still to say that what writers left who are gone is complete.
+fn awaits_home(shared: &Shared, members: &Members, standings: &BTreeMap<u32, Standing>) -> Result<bool> {
+    let is_unsure = |(number, standing): (&u32, &Standing)| {
+        members.list.get(number).is_some_and(|member| members.unsure(member, standing).is_some())
+    };
+    Ok(standings.iter().any(is_unsure) && runtime::is_running(&shared.site.directory)?)
+}
+
 /// Waits for a complete version above one, and says which is the newest.
 pub(crate) fn wait_newer(
     shared: &Shared,
@@ -237,13 +246,8 @@ pub(crate) fn wait_newer(
         };
         check_there(shared, members)?;
         let has_left = |member: &Member| member.left.is_some() && !member.is_kept();
-        // The home may have still to say that what they left is complete.
-        let is_unsure = |(number, standing): (&u32, &Standing)| {
-            members.list.get(number).is_some_and(|member| members.unsure(member, standing).is_some())
-        };
-        let has_ended = !members.list.is_empty()
-            && members.list.values().all(has_left)
-            && !standings.iter().any(is_unsure);
+        let have_left = !members.list.is_empty() && members.list.values().all(has_left);
+        let has_ended = have_left && !awaits_home(shared, members, &standings)?;
         ended = if has_ended { ended.or_else(|| Some(Instant::now())) } else { None };
         let left = deadline.left();
         if ended.is_some_and(|since| since.elapsed() >= GRACE || left.is_zero()) {

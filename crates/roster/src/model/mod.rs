@@ -7,6 +7,7 @@
 //!
 //! `STILLFRAME_TEST_ROSTER=1` explores larger worlds, which takes minutes to hours.
 
+mod actions;
 mod checker;
 mod planted;
 mod promise;

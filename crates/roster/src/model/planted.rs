@@ -2,7 +2,9 @@
 
 use super::{
     checker::explore,
-    setups::{alone, inheriting, inheriting_later, member_of, one_node, overlapping, roster, script, two_nodes},
+    setups::{
+        alone, cut_off, inheriting, inheriting_later, member_of, one_node, overlapping, roster, script, two_nodes,
+    },
     world::{Op::Publish, Setup},
 };
 use crate::planted::Bug;
@@ -62,6 +64,11 @@ fn a_new_home_that_does_not_wait_for_all_nodes_is_noticed() {
 #[test]
 fn a_new_home_that_forgets_what_the_former_one_announced_is_noticed() {
     notice(Bug::ForgetfulHome, Setup { home_changes: 1, ..alone(2) }, "does not pin it");
+}
+
+#[test]
+fn programs_that_find_out_by_themselves_what_is_complete_are_noticed() {
+    notice(Bug::LoneBoards, cut_off(2), "is complete twice");
 }
 
 #[test]

@@ -29,6 +29,24 @@ impl World {
             return Err(format!("version {version} was announced, and writer {writer} did not publish it"));
         }
         self.seen.announced.insert(version, (announced.clone(), members));
+        self.check_found_alone()
+    }
+
+    /// What programs of a node find complete by themselves is what homes say.
+    pub fn check_boards(&mut self, setup: &Setup, node: usize) -> Checked {
+        if let Some(version) = self.find_alone(setup, node) {
+            self.seen.found_alone.insert(version, node);
+        }
+        self.check_found_alone()
+    }
+
+    fn check_found_alone(&self) -> Checked {
+        for (version, node) in &self.seen.found_alone {
+            let is_other = |members: &BTreeSet<Writer>| members.iter().any(|writer| writer.node.0 as usize != *node);
+            if self.seen.announced.get(version).is_some_and(|(_, members)| is_other(members)) {
+                return Err(format!("version {version} is complete twice"));
+            }
+        }
         Ok(())
     }
 

@@ -163,6 +163,25 @@ pub fn inheriting_later(heir: usize) -> Setup {
     Setup { writers, may_refuse: true, ..inheriting(heir, 2) }
 }
 
+/// A node whose writer has the whole object, and another one that takes its place once it is cut off.
+pub fn cut_off(versions: Version) -> Setup {
+    let ops = [member(1, 0, 2)].into_iter().chain((1..=versions).map(Publish));
+    let inherit = Op::Inherit { of: 0, start: 0, end: 2, from: None };
+    Setup {
+        extent: 2,
+        nodes: 2,
+        writers: vec![script(0, ops), script(1, [inherit, Op::PublishUpTo(versions + 1)])],
+        truth: vec![(1, vec![roster([0]), roster([1])])],
+        cuts: 1,
+        // What is cut off completes nothing; and who wants its place before the home has lost it is refused.
+        may_be_stuck: true,
+        may_refuse: true,
+        attached: true,
+        heard: true,
+        ..Setup::default()
+    }
+}
+
 /// Looks at all states.
 fn check(name: &str, setup: &Setup) {
     let begun = std::time::Instant::now();
@@ -196,6 +215,11 @@ fn homes_change() {
     check("a change of home, and messages that overtake", &overtaking);
     check("a change of home and a death", &Setup { home_changes: 1, node_deaths: 1, attached: true, ..two_nodes(1) });
     check("a change of home of two nodes", &Setup { home_changes: 1, attached: true, ..two_nodes(1) });
+}
+
+#[test]
+fn what_is_cut_off_completes_nothing_twice() {
+    check("a node that is cut off", &cut_off(2));
 }
 
 #[test]

@@ -9,7 +9,7 @@ use std::{
 
 use drepl::{IndexBox, IndexSet, Progression};
 
-use super::promise::members_of;
+use super::{actions::Action, promise::members_of};
 use crate::{
     home::Home,
     message::{Decision, Proposal, Report, Unpinned},
@@ -65,6 +65,8 @@ pub struct Setup {
     pub yields: u8,
     pub drops: u8,
     pub home_changes: u8,
+    /// How often a node is cut off.
+    pub cuts: u8,
     /// The network keeps so many messages (at least the newest) from one end to another. Each may arrive at any time, again,
     /// or never.
     pub kept: usize,
@@ -98,7 +100,7 @@ impl Setup {
     }
 
     /// Whether nobody takes anyone's place, or a writer is one whose place somebody takes.
-    fn is_mortal(&self, writer: usize) -> bool {
+    pub(super) fn is_mortal(&self, writer: usize) -> bool {
         let mut ops = self.writers.iter().flat_map(|script| &script.ops);
         let mut heirs = ops.clone().filter(|op| matches!(op, Op::Inherit { .. }));
         heirs.next().is_none() || ops.any(|op| matches!(op, Op::Inherit { of, .. } if *of == writer))
@@ -157,36 +159,24 @@ fn refreshed(home: &mut Home, hear: impl FnOnce(&mut Home) -> BTreeSet<Node>) {
     }
 }
 
-/// What can happen next.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Action {
-    Step { writer: usize },
-    Report { home: usize, node: usize, kept: usize },
-    Decision { home: usize, node: usize, kept: usize },
-    ChangeHome,
-    Follow { node: usize },
-    KillNode { node: usize },
-    LoseNode { home: usize, node: usize },
-    KillWriter { writer: usize },
-    Yield { node: usize, version: Version },
-    Drop { writer: usize, version: Version },
-}
-
 #[derive(Debug, Clone, Hash)]
 pub struct World {
     pub runtimes: Vec<Option<Hashed<Runtime>>>,
     pub homes: Vec<Hashed<Home>>,
-    reports: Vec<Vec<Vec<Hashed<Report>>>>,
-    decisions: Vec<Vec<Vec<Hashed<Decision>>>>,
-    steps: Vec<usize>,
+    pub(super) reports: Vec<Vec<Vec<Hashed<Report>>>>,
+    pub(super) decisions: Vec<Vec<Vec<Hashed<Decision>>>>,
+    pub(super) steps: Vec<usize>,
     /// How often a writer that takes another's place was refused and tries again.
-    tries: Vec<u32>,
-    dead: BTreeSet<usize>,
-    node_deaths: u8,
-    writer_deaths: u8,
-    yields: u8,
-    drops: u8,
-    kept: usize,
+    pub(super) tries: Vec<u32>,
+    pub(super) dead: BTreeSet<usize>,
+    pub(super) node_deaths: u8,
+    pub(super) writer_deaths: u8,
+    pub(super) yields: u8,
+    pub(super) drops: u8,
+    pub(super) kept: usize,
+    pub cuts: u8,
+    /// Nodes that are cut off.
+    pub apart: BTreeSet<usize>,
     pub seen: Seen,
 }
 
@@ -196,6 +186,8 @@ pub struct Seen {
     pub published: BTreeSet<(usize, Version)>,
     pub refused: BTreeSet<usize>,
     pub announced: BTreeMap<Version, (Proposal, BTreeSet<Writer>)>,
+    /// What programs of a node found complete by themselves, and its node.
+    pub found_alone: BTreeMap<Version, usize>,
     pub given_up: BTreeSet<(usize, Version)>,
     pub told: BTreeMap<usize, Readiness>,
     pub unpinned: BTreeMap<usize, (Version, Vec<Unpinned>)>,
@@ -239,6 +231,8 @@ impl World {
             yields: setup.yields,
             drops: setup.drops,
             kept: setup.kept.max(1),
+            cuts: setup.cuts,
+            apart: BTreeSet::new(),
             seen: Seen::default(),
         };
         world.begin_home(setup);
@@ -285,56 +279,6 @@ impl World {
         keep(&mut self.reports[home][node], runtime.report(), self.kept);
     }
 
-    pub fn actions(&self, setup: &Setup) -> Vec<Action> {
-        let mut actions = Vec::new();
-        for (writer, script) in setup.writers.iter().enumerate() {
-            let Some(runtime) = self.runtimes[script.node].as_ref().filter(|_| !self.dead.contains(&writer)) else {
-                continue;
-            };
-            if self.can_step(setup, writer) && !self.seen.refused.contains(&writer) {
-                actions.push(Action::Step { writer });
-            }
-            let record = runtime.record(self.writer(setup, writer));
-            if self.writer_deaths > 0 && record.is_some() && setup.is_mortal(writer) {
-                actions.push(Action::KillWriter { writer });
-            }
-            if self.drops > 0
-                && let Some(record) = record
-            {
-                let droppable = record.published.present.iter().rev().skip(1);
-                let droppable = droppable.filter(|version| !runtime.has_pinned(**version));
-                actions.extend(droppable.map(|version| Action::Drop { writer, version: *version }));
-            }
-        }
-        for (node, runtime) in self.runtimes.iter().enumerate() {
-            for home in 0..self.homes.len() {
-                let kept = |messages: usize| 0..messages;
-                actions.extend(kept(self.reports[home][node].len()).map(|kept| Action::Report { home, node, kept }));
-                if runtime.is_none() && !self.homes[home].ledger().is_lost(Node(node as u32)) {
-                    actions.push(Action::LoseNode { home, node });
-                }
-            }
-            let Some(runtime) = runtime else { continue };
-            for home in 0..self.homes.len() {
-                actions.extend((0..self.decisions[home][node].len()).map(|kept| Action::Decision { home, node, kept }));
-            }
-            if (runtime.revision() as usize) < self.homes.len() {
-                actions.push(Action::Follow { node });
-            }
-            if self.node_deaths > 0 {
-                actions.push(Action::KillNode { node });
-            }
-            if self.yields > 0 {
-                let pins = runtime.report().pins.into_iter();
-                actions.extend(pins.map(|pin| Action::Yield { node, version: pin.version }));
-            }
-        }
-        if self.homes.len() <= usize::from(setup.home_changes) {
-            actions.push(Action::ChangeHome);
-        }
-        actions
-    }
-
     /// Lets something happen, and says what is wrong then.
     pub fn act(&mut self, setup: &Setup, action: Action) -> Checked {
         match action {
@@ -351,6 +295,10 @@ impl World {
                 self.change_node(node, setup, |runtime| runtime.hear(decision))?;
             }
             Action::ChangeHome => self.begin_home(setup),
+            Action::Cut { node } => {
+                self.cuts -= 1;
+                self.apart.insert(node);
+            }
             Action::Follow { node } => {
                 let revision = self.homes.len() as u64;
                 self.change_node(node, setup, |runtime| {
@@ -396,7 +344,7 @@ impl World {
         Writer { serial: self.tries[index], ..setup.writer(index) }
     }
 
-    fn can_step(&self, setup: &Setup, writer: usize) -> bool {
+    pub(super) fn can_step(&self, setup: &Setup, writer: usize) -> bool {
         let script = &setup.writers[writer];
         let name = self.writer(setup, writer);
         let Some(runtime) = self.runtimes[script.node].as_ref() else { return false };
@@ -408,7 +356,8 @@ impl World {
                 let dead = self.writer(setup, *of);
                 let has_heard = |home: &Hashed<Home>| home.ledger().record(dead).is_some_and(Record::has_ended);
                 let is_known = dead.node.0 as usize == script.node || self.homes.iter().any(has_heard);
-                self.dead.contains(of) && is_known && self.tries[writer] < TRIES
+                let is_gone = self.dead.contains(of) || self.apart.contains(&setup.writers[*of].node);
+                is_gone && is_known && self.tries[writer] < TRIES
             }
             Some(Op::PublishUpTo(last)) => {
                 let is_due = runtime.record(name).and_then(next_of).is_some_and(|next| next <= *last);
@@ -514,6 +463,7 @@ impl World {
         }
         let is_due = runtime.due() != due;
         self.runtimes[node] = Some(Hashed::new(runtime));
+        self.check_boards(setup, node)?;
         if is_due {
             self.send_report(node);
         }
@@ -546,10 +496,11 @@ impl World {
         Err("messages go on for ever".into())
     }
 
-    /// Whether an announced version can be had no more, because a node died or gave up its pin.
+    /// Whether an announced version can be had no more, because a node died, was cut off or gave up its pin.
     pub fn has_lost(&self, version: Version) -> bool {
         let nodes = self.seen.announced.get(&version).into_iter().flat_map(|(proposal, _)| proposal.nodes.iter());
-        self.seen.has_yielded(version) || nodes.into_iter().any(|node| self.runtimes[node.0 as usize].is_none())
+        let is_lost = |node: usize| self.runtimes[node].is_none() || self.apart.contains(&node);
+        self.seen.has_yielded(version) || nodes.into_iter().any(|node| is_lost(node.0 as usize))
     }
 
     pub fn is_dead(&self, writer: usize, setup: &Setup) -> bool {
