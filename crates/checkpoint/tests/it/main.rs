@@ -11,6 +11,9 @@ mod kill;
 mod reading;
 mod recovery;
 mod recovery_kill;
+#[cfg(feature = "points")]
+#[path = "../../../stillframe/tests/it/common/refuse.rs"]
+mod refuse;
 mod restore;
 #[path = "../../../stillframe/tests/it/common/runs.rs"]
 mod runs;
