@@ -253,10 +253,13 @@ fn describe(dtype: &DType) -> hdf5::types::TypeDescriptor {
         DType::Bool => TypeDescriptor::Boolean,
         DType::Bytes(bytes) => TypeDescriptor::FixedAscii(*bytes as usize),
         DType::Record { fields, bytes } => {
-            let field = |(index, field): (usize, &stillframe::Field)| {
+            // The library over the C library makes the type as long as the last field that it is given.
+            let mut sorted: Vec<_> = fields.iter().collect();
+            sorted.sort_by_key(|field| field.offset);
+            let field = |(index, field): (usize, &&stillframe::Field)| {
                 CompoundField::new(&field.name, describe(&field.dtype), field.offset as usize, index)
             };
-            let fields = fields.iter().enumerate().map(field).collect();
+            let fields = sorted.iter().enumerate().map(field).collect();
             TypeDescriptor::Compound(CompoundType { fields, size: *bytes as usize })
         }
     }
