@@ -54,3 +54,18 @@ def test_fields_that_are_not_in_the_order_of_their_offsets_are_exported(still, s
     for name in ("x", "y"):
         assert np.array_equal(found["inner"][name], values["inner"][name]), name
         assert np.array_equal(others["inner"][name], values["inner"][name]), name
+
+
+@pytest.mark.parametrize(("ending", "fields"), [("h5", 1200), ("nc", 2500)])
+def test_a_type_that_is_too_large_for_the_format_is_said_with_its_size_the_limit_and_what_to_do(
+    still, scratch: Path, ending: str, fields: int
+) -> None:
+    dtype = np.dtype([(f"a_field_with_a_long_name_{number:04d}", "f8") for number in range(fields)])
+    with published(still, "wide", dtype):
+        text = still.complaint("export", "wide", "-o", scratch / f"wide.{ending}", code=2)
+        assert "variable 'u'" in text and f"{fields} fields" in text and "room for 65535" in text and "still checkpoint" in text, text
+        assert not list(scratch.glob("*wide.*"))
+        # Who does as it says gets all of it.
+        still("checkpoint", "wide", "--to", scratch / f"wide-{ending}", "--once")
+        if ending == "h5":
+            still("export", "wide", "-o", scratch / "wide-named.nc")

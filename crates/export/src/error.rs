@@ -60,6 +60,25 @@ pub enum Error {
         /// What to do.
         advice: &'static str,
     },
+    /// A type whose description is longer than the format has room for.
+    #[error(
+        "{format} cannot take the variable '{name}': the description of its type, of {fields} fields, takes up to {bytes} bytes, and the \
+         format has room for {bytes_max}; {advice}save it with `still checkpoint`, or name the other variables on the command line"
+    )]
+    LargeType {
+        /// The format.
+        format: &'static str,
+        /// The variable.
+        name: String,
+        /// How many fields its records have, with those of records in them.
+        fields: usize,
+        /// Bytes of the description.
+        bytes: usize,
+        /// Bytes that the format has room for.
+        bytes_max: usize,
+        /// What to do first, with a comma behind it.
+        advice: &'static str,
+    },
     /// The file cannot be written, for a reason of the system's.
     #[error("cannot write {}: {error}{}", path.display(), advice(.error))]
     File {
@@ -119,7 +138,7 @@ impl Error {
         match self {
             Error::Engine(error) => error.family() == stillframe::Family::Misuse,
             Error::Checkpoint(error) => error.family() == stillframe::Family::Misuse,
-            Error::UnknownVariable { .. } | Error::Name { .. } => true,
+            Error::UnknownVariable { .. } | Error::Name { .. } | Error::LargeType { .. } => true,
             _ => false,
         }
     }

@@ -16,6 +16,7 @@ use hdf5_metno_sys::h5d::H5Dwrite;
 use hdf5_metno_sys::h5i::hid_t;
 use hdf5_metno_sys::h5p::H5P_DEFAULT;
 use hdf5_metno_sys::h5s::{H5S_ALL, H5S_seloper_t, H5Sselect_hyperslab};
+use hdf5_metno_sys::h5t::H5Tencode;
 use std::ffi::{CString, c_char, c_int, c_uint};
 use std::path::Path;
 use std::ptr;
@@ -34,6 +35,9 @@ const RESERVED: [&str; 5] = ["CLASS", "NAME", "DIMENSION_LIST", "REFERENCE_LIST"
 
 /// Bytes of chunks that are kept in memory while parts of them are missing.
 const CACHE_BYTES: usize = 64 << 20;
+
+/// Bytes that the description of a type may take, in HDF5 and so in netCDF-4: those of a message in an object's header.
+pub const DESCRIPTION_BYTES_MAX: usize = (1 << 16) - 1;
 
 /// A file that is being written.
 pub struct File {
@@ -219,6 +223,15 @@ impl Writer for File {
 }
 
 const ALWAYS: hdf5::plist::dataset_create::FillTime = hdf5::plist::dataset_create::FillTime::Alloc;
+
+/// Bytes of the description of a type, as a file has it; `None` if the library makes none of it.
+pub fn description_bytes(dtype: &DType) -> Option<usize> {
+    let dtype = hdf5::Datatype::from_descriptor(&describe(dtype)).ok()?;
+    let mut bytes = 0;
+    // SAFETY: the type lives; without a buffer the library sets the number alone.
+    let code = hdf5::sync::sync(|| unsafe { H5Tencode(dtype.id(), ptr::null_mut(), &mut bytes) });
+    (code >= 0).then_some(bytes)
+}
 
 /// The type of the same bytes.
 fn describe(dtype: &DType) -> hdf5::types::TypeDescriptor {

@@ -22,6 +22,7 @@ use pieces::Piece;
 use source::Source;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use stillframe::DType;
 use stillframe_file::WholeFile;
 use writer::{Layout, Refusal, Writer};
 
@@ -143,10 +144,9 @@ fn export(args: &Args) -> Result<Report> {
         Err(Stopped::Early(error)) => return Err(error),
         Err(Stopped::Refused(Refusal::Name(error))) => return Err(error),
         Err(Stopped::Refused(Refusal::Library { what, text })) => {
-            return Err(match room::obstacle(whole.file()) {
-                Some(error) => Error::file(&args.output, error),
-                None => Error::Library { path: args.output.clone(), library: format.name(), what, text },
-            });
+            let obstacle = room::obstacle(whole.file()).map(|error| Error::file(&args.output, error));
+            let refused = || Error::Library { path: args.output.clone(), library: format.name(), what, text };
+            return Err(obstacle.or_else(|| large_type(format, &content)).unwrap_or_else(refused));
         }
     };
     whole.commit()?;
@@ -168,6 +168,24 @@ fn export(args: &Args) -> Result<Report> {
         skipped: skipped.map(|skipped| Skipped { path: skipped.path.clone(), error: skipped.why.clone() }).collect(),
         missing: missing.collect(),
         left_out,
+    })
+}
+
+/// The error of the first array whose type no file of the format can have. The libraries do not name it.
+fn large_type(format: Format, content: &Content) -> Option<Error> {
+    fn fields(dtype: &DType) -> usize {
+        match dtype {
+            DType::Record { fields: own, .. } => own.iter().map(|field| fields(&field.dtype)).sum(),
+            _ => 1,
+        }
+    }
+    let bytes_max = hdf5::DESCRIPTION_BYTES_MAX;
+    content.groups.iter().flat_map(|group| &group.arrays).find_map(|array| {
+        let bytes = hdf5::description_bytes(&array.dtype).filter(|bytes| *bytes > bytes_max)?;
+        // That of netCDF-4 is the shorter one.
+        let advice = if format == Format::Hdf5 { "export to .nc, which may have room, " } else { "" };
+        let (format, name) = (format.name(), array.name.clone());
+        Some(Error::LargeType { format, name, fields: fields(&array.dtype), bytes, bytes_max, advice })
     })
 }
 

@@ -50,7 +50,7 @@ are newer checkpoints that are damaged, missing the elements that are in no rank
 out the attributes whose names the format keeps for itself.
 
 Exit codes: 0 well, 1 when there is no such region or the file cannot be written, 2 when there is no
-such variable, or the format has no room for a name.")]
+such variable, or the format has no room for a name or a type.")]
 pub struct Args {
     /// Region, group, or directory of checkpoints
     source: String,
