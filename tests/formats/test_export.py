@@ -9,6 +9,8 @@ import signal
 import subprocess
 import threading
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import h5py
@@ -264,6 +266,66 @@ def test_ghost_cells_are_their_owners(still, scratch: Path, order: str, level: i
     assert np.array_equal(found[1:-1, 1:-1], whole[1:-1, 1:-1])
     for region in regions:
         region.unlink()
+
+
+@contextmanager
+def divided(still, name: str, parts: list[tuple[str, slice, slice]]) -> Iterator[np.ndarray]:
+    """A group of a rank per part of a global array, by the part's order, rows and columns; and the array."""
+    import stillframe as sf
+
+    whole = np.arange(12 * 7, dtype="f8").reshape(12, 7)
+    regions = [sf.create(name, dir=still.regions, rank=rank, ranks=len(parts)) for rank in range(len(parts))]
+    try:
+        for region, (order, rows, columns) in zip(regions, parts, strict=True):
+            part = whole[rows, columns]
+            attrs = {"offset": f"{rows.start or 0},{columns.start or 0}", "global_shape": "12,7", "dims": "y x"}
+            region.array("u", part.shape, attrs=attrs, order=order)[...] = part
+        for region in regions:
+            region.publish(1)
+        yield whole
+    finally:
+        for region in regions:
+            region.unlink()
+
+
+ALL = slice(None)
+#: Parts that are the same bytes in either order: a column, a row, a single element in its column, nothing.
+EITHER = {
+    "column": [(ALL, slice(0, 1)), (ALL, slice(1, None))],
+    "row": [(slice(0, 1), ALL), (slice(1, None), ALL)],
+    "element": [(slice(0, 1), slice(0, 1)), (slice(1, None), slice(0, 1)), (ALL, slice(1, None))],
+    "nothing": [(ALL, slice(0, 0)), (ALL, slice(0, None))],
+}
+
+
+@pytest.mark.parametrize("kind", EITHER)
+@pytest.mark.parametrize("last", ["C", "F"])
+@pytest.mark.parametrize("ending", ["h5", "nc"])
+def test_parts_that_are_the_same_bytes_in_either_order_go_with_the_others(still, scratch: Path, kind: str, last: str, ending: str) -> None:
+    other = {"C": "F", "F": "C"}[last]
+    boxes = EITHER[kind]
+    parts = [(other, *box) for box in boxes[:-1]] + [(last, *boxes[-1])]
+    # Whichever rank has which: the first does not decide.
+    for turn in (parts, parts[::-1]):
+        with divided(still, "either", turn) as whole:
+            path = scratch / f"either.{ending}"
+            still("export", "either", "-o", path)
+            expected = whole if last == "C" else whole.T
+            with h5py.File(path) as file:
+                assert np.array_equal(file["u"], expected) and ("order" in file["u"].attrs) == (last == "F")
+            if ending == "nc":
+                with netCDF4.Dataset(path) as file:
+                    assert file["u"].dimensions == (("y", "x") if last == "C" else ("x", "y"))
+
+
+def test_parts_of_different_orders_or_types_are_said_with_what_to_do(still, scratch: Path) -> None:
+    with divided(still, "turned", [("C", ALL, slice(0, 3)), ("F", ALL, slice(3, None))]):
+        text = still.complaint("export", "turned", "-o", scratch / "turned.h5")
+        assert "rank 0 has order C" in text and "rank 1 order F" in text and "the same order on all ranks" in text, text
+        assert "still export turned/0 u" in text and "global_shape" not in text, text
+        # Who does as it says gets all of it.
+        for rank in (0, 1):
+            still("export", f"turned/{rank}", "u", "-o", scratch / f"{rank}.h5")
 
 
 def test_what_no_rank_has_is_filled_and_said(still, scratch: Path) -> None:

@@ -136,7 +136,7 @@ impl Content {
         };
         let mut ranks: Vec<Group> = of_ranks.iter().enumerate().map(rank).collect();
         for (name, variables) in named {
-            match assemble(name, &variables)? {
+            match assemble(source.region(), name, &variables)? {
                 Some(array) => root.arrays.push(array),
                 None if source.ranks().is_none() => root.arrays.extend(variables.into_iter().map(whole)),
                 None => variables.into_iter().for_each(|variable| ranks[variable.rank].arrays.push(whole(variable))),
@@ -221,7 +221,7 @@ fn whole(variable: &Described) -> Array {
 }
 
 /// The global array of which these variables of the ranks are parts, if they are.
-fn assemble(name: &str, variables: &[&Described]) -> Result<Option<Array>> {
+fn assemble(group: &str, name: &str, variables: &[&Described]) -> Result<Option<Array>> {
     let fail = |why| Err(Error::Parts { name: name.into(), why });
     let mut parts = Vec::new();
     for variable in variables {
@@ -241,11 +241,12 @@ fn assemble(name: &str, variables: &[&Described]) -> Result<Option<Array>> {
             let (ours, theirs) = (&part.global_shape, &its.global_shape);
             return fail(format!("rank {left} tells of a global shape {ours:?}, rank {right} of {theirs:?}"));
         }
-        if other.dtype != first.dtype || other.order != first.order {
-            return fail(format!("ranks {left} and {right} differ in dtype or order"));
+        if other.dtype != first.dtype {
+            return Err(unlike(group, "dtype", first, other, |variable| variable.dtype.to_string()));
         }
     }
-    let order = first.order;
+    let order = common_order(group, variables)?;
+    let first = &Described { order, ..(*first).clone() };
     // Parts may overlap by what programs keep of their neighbours: the engine's rule says whose is taken.
     let stated: Vec<(Part, Vec<usize>)> =
         parts.iter().cloned().zip(variables.iter().map(|it| it.shape.clone())).collect();
@@ -265,6 +266,32 @@ fn assemble(name: &str, variables: &[&Described]) -> Result<Option<Array>> {
         dimensions: in_file(order, &dimensions(first)),
         contributions,
     }))
+}
+
+/// The order of the elements of all parts. One with a single row or column, or with no elements, is the same bytes in either.
+fn common_order(group: &str, variables: &[&Described]) -> Result<Order> {
+    let is_of_both = |shape: &[usize]| shape.contains(&0) || shape.iter().filter(|length| **length != 1).count() < 2;
+    let mut ordered = variables.iter().filter(|variable| !is_of_both(&variable.shape));
+    let Some(first) = ordered.next() else { return Ok(variables.first().map_or(Order::C, |first| first.order)) };
+    match ordered.find(|other| other.order != first.order) {
+        None => Ok(first.order),
+        Some(other) => Err(unlike(group, "order", first, other, |variable| match variable.order {
+            Order::C => "C (row by row)".into(),
+            Order::Fortran => "F (column by column)".into(),
+        })),
+    }
+}
+
+fn unlike(
+    group: &str,
+    what: &'static str,
+    first: &Described,
+    other: &Described,
+    of: impl Fn(&Described) -> String,
+) -> Error {
+    let left = format!("rank {} has {what} {}", first.rank, of(first));
+    let right = format!("rank {} {what} {}", other.rank, of(other));
+    Error::Unlike { group: group.into(), name: first.name.clone(), what, left, right }
 }
 
 /// A box of the array, from the variable of these extents that lies at `at` in it.
@@ -368,7 +395,7 @@ mod tests {
             found
         };
         let (first, second) = (part(0, "0,0"), part(1, "2,0"));
-        let array = assemble("u", &[&first, &second]).unwrap().unwrap();
+        let array = assemble("g", "u", &[&first, &second]).unwrap().unwrap();
         assert_eq!((&array.shape, array.missing()), (&vec![5, 3], 3));
         assert_eq!(
             (array.contributions[1].rank, &array.contributions[1].offset, &array.contributions[1].within),
@@ -378,10 +405,10 @@ mod tests {
 
         let mut other = part(1, "2,0");
         other.attributes.insert("global_shape".into(), "6,3".into());
-        let text = assemble("u", &[&first, &other]).unwrap_err().to_string();
+        let text = assemble("g", "u", &[&first, &other]).unwrap_err().to_string();
         assert!(text.contains("rank 0 tells of a global shape [5, 3], rank 1 of [6, 3]"), "{text}");
         let beyond = part(1, "4,0");
-        assert!(assemble("u", &[&first, &beyond]).unwrap_err().to_string().contains("of rank 1"));
+        assert!(assemble("g", "u", &[&first, &beyond]).unwrap_err().to_string().contains("of rank 1"));
     }
 
     #[test]
@@ -395,7 +422,7 @@ mod tests {
         // Four ranks with ghosts of one cell: the global array with its border is covered once.
         let ranks =
             [part(0, "0,0", &[6, 5]), part(1, "0,3", &[6, 6]), part(2, "4,0", &[6, 5]), part(3, "4,3", &[6, 6])];
-        let array = assemble("u", &ranks.iter().collect::<Vec<_>>()).unwrap().unwrap();
+        let array = assemble("g", "u", &ranks.iter().collect::<Vec<_>>()).unwrap().unwrap();
         let mut count = vec![0; 90];
         for contribution in &array.contributions {
             for row in 0..contribution.shape[0] {

@@ -46,6 +46,23 @@ pub enum Error {
         /// What does not fit.
         why: String,
     },
+    /// Parts of a global array whose elements have different types or lie in different orders.
+    #[error(
+        "variable '{name}': {left} and {right}; publish it with the same {what} on all ranks, or export the ranks one by one, as in \
+         `still export {group}/0 {name} -o 0.h5`"
+    )]
+    Unlike {
+        /// The group.
+        group: String,
+        /// The variable.
+        name: String,
+        /// What differs.
+        what: &'static str,
+        /// One rank, and what it has.
+        left: String,
+        /// Another, and what that has.
+        right: String,
+    },
     /// A name that the format has no room for.
     #[error("{format} cannot take the {what} '{name}': {why}; {advice}")]
     Name {
