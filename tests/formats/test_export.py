@@ -372,6 +372,21 @@ def test_names_that_a_format_cannot_take_are_named(still, scratch: Path) -> None
     region.unlink()
 
 
+def test_what_is_left_out_is_said_with_its_reason(still, scratch: Path) -> None:
+    import stillframe as sf
+
+    region = sf.create("notes", dir=still.regions)
+    region.array("u", 3, attrs={"note": "cut\0here", "CLASS": "mine"})[:] = 7
+    region.publish(1)
+    done = still("export", "notes", "-o", scratch / "notes.h5")
+    reasons = dict(line.split(", whose ") for line in done.stderr.splitlines())
+    assert reasons == {
+        "still: left out the attribute u: CLASS": "name the format keeps for itself",
+        "still: left out the attribute u: note": "text has a zero byte, at which the format ends it",
+    }
+    region.unlink()
+
+
 @pytest.mark.parametrize("ending", ["h5", "nc"])
 def test_the_producer_goes_on_and_the_file_is_one_version(still, scratch: Path, ending: str) -> None:
     import stillframe as sf

@@ -9,7 +9,7 @@
 
 use crate::content::{Array, Group, Value, Values};
 use crate::error::Error;
-use crate::writer::{Layout, Refusal, Writer};
+use crate::writer::{Layout, LeftOut, Refusal, Remarks, Writer};
 use hdf5_metno as hdf5;
 use hdf5_metno_sys::h5::hsize_t;
 use hdf5_metno_sys::h5d::H5Dwrite;
@@ -47,7 +47,7 @@ pub struct File {
     /// The arrays of the group, with the names of their dimensions and their path.
     arrays: Vec<(hdf5::Dataset, Vec<String>, String)>,
     dtype: Option<hdf5::Datatype>,
-    left_out: Vec<String>,
+    remarks: Remarks,
 }
 
 /// An error of the library's on something.
@@ -67,14 +67,20 @@ impl File {
     pub fn create(path: &Path) -> Result<File, Refusal> {
         let file = hdf5::File::create(path).map_err(on("the file"))?;
         let group = file.as_group().map_err(on("the file"))?;
-        let (group_name, arrays, left_out) = (String::new(), Vec::new(), Vec::new());
-        Ok(File { file, group, group_name, arrays, dtype: None, left_out })
+        Ok(File {
+            file,
+            group,
+            group_name: String::new(),
+            arrays: Vec::new(),
+            dtype: None,
+            remarks: Remarks::default(),
+        })
     }
 
     fn attributes(&mut self, place: &hdf5::Location, of: &str, values: &Values) -> Result<(), Refusal> {
         for (name, value) in values {
             if RESERVED.contains(&name.as_str()) {
-                self.left_out.push(format!("{of}: {name}"));
+                self.remarks.left_out.push(LeftOut::of_name(of, name));
                 continue;
             }
             let written = match value {
@@ -84,9 +90,8 @@ impl File {
                 Value::Float(value) => attribute(place, name, value),
                 Value::Text(value) => match value.parse::<hdf5::types::VarLenUnicode>() {
                     Ok(text) => attribute(place, name, &text),
-                    // A zero byte would end it.
                     Err(_) => {
-                        self.left_out.push(format!("{of}: {name}"));
+                        self.remarks.left_out.push(LeftOut::of_text(of, name));
                         continue;
                     }
                 },
@@ -212,13 +217,13 @@ impl Writer for File {
         if code < 0 { Err(complaint(what)) } else { Ok(()) }
     }
 
-    fn close(mut self: Box<Self>) -> Result<Vec<String>, Refusal> {
+    fn close(mut self: Box<Self>) -> Result<Remarks, Refusal> {
         self.link_dimensions()?;
         self.file.flush().map_err(on("the file"))?;
-        let File { file, group, left_out, .. } = *self;
+        let File { file, group, remarks, .. } = *self;
         drop(group);
         file.close().map_err(on("the file"))?;
-        Ok(left_out)
+        Ok(remarks)
     }
 }
 

@@ -24,7 +24,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use stillframe::DType;
 use stillframe_file::WholeFile;
-use writer::{Layout, Refusal, Writer};
+use writer::{Layout, LeftOut, Refusal, Remarks, Writer};
 
 /// Bytes that are read and written at a time.
 const PIECE_BYTES: usize = 4 << 20;
@@ -93,8 +93,8 @@ struct Missing {
 fn main() -> ExitCode {
     let args = Args::parse();
     match export(&args) {
-        Ok(report) => {
-            tell(&args, &report);
+        Ok((report, left_out)) => {
+            tell(&args, &report, &left_out);
             ExitCode::SUCCESS
         }
         Err(error) => {
@@ -104,7 +104,7 @@ fn main() -> ExitCode {
     }
 }
 
-fn tell(args: &Args, report: &Report) {
+fn tell(args: &Args, report: &Report, left_out: &[LeftOut]) {
     for skipped in &report.skipped {
         eprintln!("still: skipped a newer checkpoint: {}", skipped.error);
     }
@@ -112,8 +112,8 @@ fn tell(args: &Args, report: &Report) {
         let Missing { variable, elements } = missing;
         eprintln!("still: {elements} elements of {variable} are in no rank's part; they are filled");
     }
-    for attribute in &report.left_out {
-        eprintln!("still: left out the attribute {attribute}, whose name the format keeps for itself");
+    for LeftOut { attribute, why } in left_out {
+        eprintln!("still: left out the attribute {attribute}, {why}");
     }
     if args.json {
         println!("{}", serde_json::to_string(report).unwrap_or_default());
@@ -125,7 +125,7 @@ fn tell(args: &Args, report: &Report) {
     println!("wrote {}: version {version} of {region}, {count} {what}, {bytes} bytes of data", path.display());
 }
 
-fn export(args: &Args) -> Result<Report> {
+fn export(args: &Args) -> Result<(Report, Vec<LeftOut>)> {
     let Some(format) = Format::of(&args.output) else {
         let why = "its ending says neither .h5 nor .nc";
         let advice = "end it in .h5 for HDF5 or in .nc for netCDF-4";
@@ -139,8 +139,8 @@ fn export(args: &Args) -> Result<Report> {
         room::check(&args.output, whole.file(), content.bytes())?;
     }
     let written = write(args, format, &source, &content, &whole.aside());
-    let left_out = match written {
-        Ok(left_out) => left_out,
+    let remarks = match written {
+        Ok(remarks) => remarks,
         Err(Stopped::Early(error)) => return Err(error),
         Err(Stopped::Refused(Refusal::Name(error))) => return Err(error),
         Err(Stopped::Refused(Refusal::Library { what, text })) => {
@@ -158,7 +158,7 @@ fn export(args: &Args) -> Result<Report> {
     let missing = arrays().filter(|(_, array)| array.missing() > 0);
     let missing = missing.map(|(group, array)| Missing { variable: path((group, array)), elements: array.missing() });
     let skipped = source.skipped().iter();
-    Ok(Report {
+    let report = Report {
         path: args.output.clone(),
         format: format.name(),
         region: source.region().into(),
@@ -167,8 +167,9 @@ fn export(args: &Args) -> Result<Report> {
         bytes: content.bytes(),
         skipped: skipped.map(|skipped| Skipped { path: skipped.path.clone(), error: skipped.why.clone() }).collect(),
         missing: missing.collect(),
-        left_out,
-    })
+        left_out: remarks.left_out.iter().map(|left_out| left_out.attribute.clone()).collect(),
+    };
+    Ok((report, remarks.left_out))
 }
 
 /// The error of the first array whose type no file of the format can have. The libraries do not name it.
@@ -201,8 +202,8 @@ impl From<Refusal> for Stopped {
     }
 }
 
-/// Writes everything, and returns the attributes that had to be left out.
-fn write(args: &Args, format: Format, source: &Source, content: &Content, path: &Path) -> Result<Vec<String>, Stopped> {
+/// Writes everything, and returns what readers do not find in it.
+fn write(args: &Args, format: Format, source: &Source, content: &Content, path: &Path) -> Result<Remarks, Stopped> {
     let mut file = format.create(path)?;
     let mut buffer = Vec::new();
     for group in &content.groups {

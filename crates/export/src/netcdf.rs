@@ -10,7 +10,7 @@
 
 use crate::content::{Array, Group, Value, Values, name_fault};
 use crate::error::Error;
-use crate::writer::{Layout, Refusal, Writer};
+use crate::writer::{Layout, LeftOut, Refusal, Remarks, Writer};
 use netcdf_sys as nc;
 use netcdf_sys::nc_type;
 use std::collections::{BTreeSet, HashMap};
@@ -41,7 +41,7 @@ pub struct File {
     /// The array that is being written: its number, the bytes of an element, and N of bytesN.
     array: Option<(c_int, usize, Option<usize>)>,
     what: String,
-    left_out: Vec<String>,
+    left_out: Vec<LeftOut>,
     open: bool,
 }
 
@@ -84,7 +84,7 @@ impl File {
     fn attributes(&mut self, variable: c_int, of: &str, values: &Values) -> Result<(), Refusal> {
         for (name, value) in values {
             if name == FILL_VALUE {
-                self.left_out.push(format!("{of}: {name}"));
+                self.left_out.push(LeftOut::of_name(of, name));
                 continue;
             }
             let text = text_of(name, of)?;
@@ -109,7 +109,7 @@ impl File {
                 }
             };
             if [nc::NC_EBADNAME, nc::NC_ENAMEINUSE].contains(&code) {
-                self.left_out.push(format!("{of}: {name}"));
+                self.left_out.push(LeftOut::of_name(of, name));
                 continue;
             }
             check(code, &format!("attribute '{name}' of {of}"))?;
@@ -291,11 +291,11 @@ impl Writer for File {
         check(code, &self.what)
     }
 
-    fn close(mut self: Box<Self>) -> Result<Vec<String>, Refusal> {
+    fn close(mut self: Box<Self>) -> Result<Remarks, Refusal> {
         self.open = false;
         // SAFETY: the file is open, and closed once.
         check(unsafe { nc::nc_close(self.id) }, "the file")?;
-        Ok(std::mem::take(&mut self.left_out))
+        Ok(Remarks { left_out: std::mem::take(&mut self.left_out) })
     }
 }
 

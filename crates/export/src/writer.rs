@@ -36,6 +36,34 @@ pub trait Writer {
     fn array(&mut self, array: &Array, layout: Layout) -> Result<(), Refusal>;
     /// Writes a box of that array: its elements, row-major.
     fn write(&mut self, start: &[usize], count: &[usize], bytes: &[u8]) -> Result<(), Refusal>;
-    /// Ends the file, and tells which attributes the format has no place for.
-    fn close(self: Box<Self>) -> Result<Vec<String>, Refusal>;
+    /// Ends the file, and tells what readers do not find in it.
+    fn close(self: Box<Self>) -> Result<Remarks, Refusal>;
+}
+
+/// What readers do not find in a file.
+#[derive(Debug, Default)]
+pub struct Remarks {
+    /// Attributes that the format has no place for.
+    pub left_out: Vec<LeftOut>,
+}
+
+/// An attribute that is not in the file.
+#[derive(Debug)]
+pub struct LeftOut {
+    /// What it is of, and its name.
+    pub attribute: String,
+    /// Why it is not there.
+    pub why: &'static str,
+}
+
+impl LeftOut {
+    /// One whose name the format uses for something else.
+    pub fn of_name(of: &str, name: &str) -> LeftOut {
+        LeftOut { attribute: format!("{of}: {name}"), why: "whose name the format keeps for itself" }
+    }
+
+    /// One whose text has a zero byte.
+    pub fn of_text(of: &str, name: &str) -> LeftOut {
+        LeftOut { attribute: format!("{of}: {name}"), why: "whose text has a zero byte, at which the format ends it" }
+    }
 }

@@ -47,7 +47,7 @@ In the file:
 With --json: {\"path\", \"format\", \"region\", \"version\", \"variables\", \"bytes\",
 \"skipped\": [{\"path\", \"error\"}], \"missing\": [{\"variable\", \"elements\"}], \"left_out\"}. Skipped
 are newer checkpoints that are damaged, missing the elements that are in no rank's part, and left
-out the attributes whose names the format keeps for itself.
+out the attributes whose names the format keeps for itself, or whose texts have a zero byte.
 
 Exit codes: 0 well, 1 when there is no such region or the file cannot be written, 2 when there is no
 such variable, or the format has no room for a name or a type.")]
