@@ -22,12 +22,13 @@ use std::path::Path;
 use std::ptr;
 use stillframe::DType;
 
-// Dimension scales are a library of their own beside the C library, for which hdf5-metno-sys has no declarations.
-// SAFETY: as in H5DSpublic.h, of all versions since 1.8.
+// Dimension scales are in a library of their own beside the C library, for which hdf5-metno-sys has no declarations.
+// SAFETY: as in H5DSpublic.h and H5LTpublic.h, of all versions since 1.8.
 unsafe extern "C" {
     fn H5DSset_scale(scale: hid_t, name: *const c_char) -> c_int;
     fn H5DSattach_scale(dataset: hid_t, scale: hid_t, axis: c_uint) -> c_int;
     fn H5DSset_label(dataset: hid_t, axis: c_uint, label: *const c_char) -> c_int;
+    fn H5LTset_attribute_string(place: hid_t, path: *const c_char, name: *const c_char, text: *const c_char) -> c_int;
 }
 
 /// Attributes that the library keeps for itself.
@@ -47,6 +48,8 @@ pub struct File {
     /// The arrays of the group, with the names of their dimensions and their path.
     arrays: Vec<(hdf5::Dataset, Vec<String>, String)>,
     dtype: Option<hdf5::Datatype>,
+    /// Paths and first lengths of those arrays of the group that readers of netCDF would read wrongly.
+    misread: Vec<(String, usize)>,
     remarks: Remarks,
 }
 
@@ -67,14 +70,8 @@ impl File {
     pub fn create(path: &Path) -> Result<File, Refusal> {
         let file = hdf5::File::create(path).map_err(on("the file"))?;
         let group = file.as_group().map_err(on("the file"))?;
-        Ok(File {
-            file,
-            group,
-            group_name: String::new(),
-            arrays: Vec::new(),
-            dtype: None,
-            remarks: Remarks::default(),
-        })
+        let (group_name, arrays, misread, remarks) = (String::new(), Vec::new(), Vec::new(), Remarks::default());
+        Ok(File { file, group, group_name, arrays, dtype: None, misread, remarks })
     }
 
     fn attributes(&mut self, place: &hdf5::Location, of: &str, values: &Values) -> Result<(), Refusal> {
@@ -98,6 +95,24 @@ impl File {
             };
             written.map_err(on(format!("attribute '{name}' of {of}")))?;
         }
+        Ok(())
+    }
+
+    /// Marks an array as one that readers of netCDF take for the name of a dimension alone, as netCDF marks the dimensions that have
+    /// no coordinates. Other readers see the array that it is.
+    fn hide_from_netcdf(&mut self, path: String, length: usize) -> Result<(), Refusal> {
+        let Ok(place) = CString::new(path.as_str()) else { return Ok(()) };
+        let name = CString::new(format!("This is a netCDF dimension but not a netCDF variable. {length:10}"));
+        for (attribute, text) in [(c"CLASS", c"DIMENSION_SCALE"), (c"NAME", &name.unwrap_or_default())] {
+            // SAFETY: the file lives, and all texts end in a zero.
+            let code = hdf5::sync::sync(|| unsafe {
+                H5LTset_attribute_string(self.file.id(), place.as_ptr(), attribute.as_ptr(), text.as_ptr())
+            });
+            if code < 0 {
+                return Err(complaint(&path));
+            }
+        }
+        self.remarks.unseen.push(path);
         Ok(())
     }
 
@@ -134,6 +149,10 @@ impl File {
                     }
                 }
             }
+        }
+        // A dimension scale cannot have scales of its own any more.
+        for (path, length) in std::mem::take(&mut self.misread) {
+            self.hide_from_netcdf(path, length)?;
         }
         Ok(())
     }
@@ -180,6 +199,9 @@ impl Writer for File {
         let fill = if layout.whole { hdf5::plist::dataset_create::FillTime::Never } else { ALWAYS };
         let dataset = builder.fill_time(fill).create(array.name.as_str()).map_err(on(&what))?;
         self.attributes(&dataset, &what, &array.attributes)?;
+        if !is_read_by_netcdf(&array.dtype) {
+            self.misread.push((what.clone(), array.shape.first().copied().unwrap_or(1)));
+        }
         self.arrays.push((dataset, array.dimensions.clone(), what));
         self.dtype = Some(dtype);
         Ok(())
@@ -228,6 +250,18 @@ impl Writer for File {
 }
 
 const ALWAYS: hdf5::plist::dataset_create::FillTime = hdf5::plist::dataset_create::FillTime::Alloc;
+
+/// Whether the library of netCDF reads elements of a type in files of HDF5 as what they are. Of the others it takes texts in records
+/// for single letters and `float16` for pointers, leaves records out, or does so in some versions only.
+fn is_read_by_netcdf(dtype: &DType) -> bool {
+    let is_number =
+        |dtype: &DType| matches!(dtype, DType::Int(_) | DType::Uint(_) | DType::Bfloat16 | DType::Float(4 | 8));
+    match dtype {
+        DType::Record { fields, .. } => fields.iter().all(|field| is_number(&field.dtype)),
+        DType::Bool | DType::Bytes(_) | DType::Complex(_) => true,
+        other => is_number(other),
+    }
+}
 
 /// Bytes of the description of a type, as a file has it; `None` if the library makes none of it.
 pub fn description_bytes(dtype: &DType) -> Option<usize> {

@@ -74,6 +74,8 @@ struct Report {
     skipped: Vec<Skipped>,
     missing: Vec<Missing>,
     left_out: Vec<String>,
+    /// Variables that readers of netCDF do not see in a file of HDF5.
+    unseen: Vec<String>,
 }
 
 /// A checkpoint that is damaged.
@@ -114,6 +116,12 @@ fn tell(args: &Args, report: &Report, left_out: &[LeftOut]) {
     }
     for LeftOut { attribute, why } in left_out {
         eprintln!("still: left out the attribute {attribute}, {why}");
+    }
+    if !report.unseen.is_empty() {
+        let names = report.unseen.join(", ");
+        eprintln!(
+            "still: readers of netCDF do not see {names} in this file: export to .nc for them; h5py reads all of it"
+        );
     }
     if args.json {
         println!("{}", serde_json::to_string(report).unwrap_or_default());
@@ -168,6 +176,7 @@ fn export(args: &Args) -> Result<(Report, Vec<LeftOut>)> {
         skipped: skipped.map(|skipped| Skipped { path: skipped.path.clone(), error: skipped.why.clone() }).collect(),
         missing: missing.collect(),
         left_out: remarks.left_out.iter().map(|left_out| left_out.attribute.clone()).collect(),
+        unseen: remarks.unseen,
     };
     Ok((report, remarks.left_out))
 }

@@ -295,7 +295,7 @@ impl Writer for File {
         self.open = false;
         // SAFETY: the file is open, and closed once.
         check(unsafe { nc::nc_close(self.id) }, "the file")?;
-        Ok(Remarks { left_out: std::mem::take(&mut self.left_out) })
+        Ok(Remarks { left_out: std::mem::take(&mut self.left_out), unseen: Vec::new() })
     }
 }
 

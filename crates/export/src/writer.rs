@@ -45,6 +45,8 @@ pub trait Writer {
 pub struct Remarks {
     /// Attributes that the format has no place for.
     pub left_out: Vec<LeftOut>,
+    /// Paths of the variables that readers of netCDF do not see in a file of HDF5.
+    pub unseen: Vec<String>,
 }
 
 /// An attribute that is not in the file.

@@ -45,9 +45,10 @@ In the file:
               global array they are become that array; others lie in one group per rank
 
 With --json: {\"path\", \"format\", \"region\", \"version\", \"variables\", \"bytes\",
-\"skipped\": [{\"path\", \"error\"}], \"missing\": [{\"variable\", \"elements\"}], \"left_out\"}. Skipped
-are newer checkpoints that are damaged, missing the elements that are in no rank's part, and left
-out the attributes whose names the format keeps for itself, or whose texts have a zero byte.
+\"skipped\": [{\"path\", \"error\"}], \"missing\": [{\"variable\", \"elements\"}], \"left_out\",
+\"unseen\"}. Skipped are newer checkpoints that are damaged, missing the elements that are in no
+rank's part, left out the attributes whose names the format keeps for itself, or whose texts have a
+zero byte, and unseen the variables of a .h5 that readers of netCDF do not see.
 
 Exit codes: 0 well, 1 when there is no such region or the file cannot be written, 2 when there is no
 such variable, or the format has no room for a name or a type.")]
