@@ -20,6 +20,7 @@ enum { KEPT = 3 };
 static void fail(const char *what, const char *why) {
     fprintf(stderr, "%s: %s\n", what, why);
     MPI_Abort(MPI_COMM_WORLD, 1);
+    exit(1);
 }
 
 static void check(int status, const char *what) {

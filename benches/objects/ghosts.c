@@ -37,6 +37,7 @@ static void check(stillframe_status status, const char *what) {
     if (status) {
         fprintf(stderr, "rank %d: %s: %s\n", rank, what, stillframe_error_text());
         MPI_Abort(MPI_COMM_WORLD, 1);
+        exit(1);
     }
 }
 
@@ -162,6 +163,7 @@ static void *share(size_t bytes) {
     if (memory == MAP_FAILED) {
         perror(path);
         MPI_Abort(MPI_COMM_WORLD, 1);
+        exit(1);
     }
     close(file);
     return memory;
@@ -171,8 +173,10 @@ int main(int argc, char **argv) {
     MPI_Init(&argc, &argv);
     int ranks;
     MPI_Comm_size(MPI_COMM_WORLD, &ranks);
-    if (argc < 5 || (ranks != 4 && ranks != 2))
+    if (argc < 5 || (ranks != 4 && ranks != 2)) {
         MPI_Abort(MPI_COMM_WORLD, 2);
+        exit(2);
+    }
     n = atoi(argv[2]);
     depth = atoi(argv[3]);
     steps = atoi(argv[4]);

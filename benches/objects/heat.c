@@ -24,6 +24,7 @@ static void check(stillframe_status status, const char *what) {
     if (status) {
         fprintf(stderr, "rank %d: %s: %s\n", rank, what, stillframe_error_text());
         MPI_Abort(MPI_COMM_WORLD, 1);
+        exit(1);
     }
 }
 
@@ -165,8 +166,10 @@ static uint64_t by_object(const char *name, double *seconds) {
 
 int main(int argc, char **argv) {
     MPI_Init(&argc, &argv);
-    if (argc < 4)
+    if (argc < 4) {
         MPI_Abort(MPI_COMM_WORLD, 2);
+        exit(2);
+    }
     size = atoi(argv[2]);
     steps = atoi(argv[3]);
     // The ranks lie row by row on as square a grid as their number allows.

@@ -24,7 +24,9 @@ static void check(stillframe_status status) {
     if (status == STILLFRAME_OK)
         return;
     fprintf(stderr, "rank %d: %s (%s)\n", rank, stillframe_error_text(), stillframe_status_name(status));
+    // It may return.
     MPI_Abort(MPI_COMM_WORLD, 1);
+    exit(1);
 }
 
 // A cell of the block or of its ghost cells: -1 <= x <= xrange, -1 <= y <= yrange. Ghost cells above and below have the corners.
@@ -72,6 +74,7 @@ static void compare(const double *g, const double *plate, int xmin, int ymin, in
         if (memcmp(g + x * yrange, plate + (x + xmin + 1) * (height + 2) + ymin + 1, yrange * sizeof *g) != 0) {
             fprintf(stderr, "rank %d, step %d: row %d is not that of a serial run\n", rank, step, x + xmin);
             MPI_Abort(MPI_COMM_WORLD, 1);
+            exit(1);
         }
 }
 
@@ -114,6 +117,7 @@ int main(int argc, char **argv) {
     if (length < nlength || height < nheight || steps < 0) {
         fprintf(stderr, "%d by %d cells are too few for %d by %d ranks\n", length, height, nlength, nheight);
         MPI_Abort(MPI_COMM_WORLD, 1);
+        exit(1);
     }
 
     stillframe_object *heat;
@@ -164,8 +168,10 @@ int main(int argc, char **argv) {
     size_t cells = (size_t)(length + 2) * (height + 2);
     if (is_checked) {
         for (int k = 0; k < 2; k++)
-            if ((plates[k] = calloc(cells, sizeof(double))) == NULL)
+            if ((plates[k] = calloc(cells, sizeof(double))) == NULL) {
                 MPI_Abort(MPI_COMM_WORLD, 1);
+                exit(1);
+            }
         for (int x = 0; x < length; x++)
             for (int y = 0; y < height; y++)
                 plates[0][(x + 1) * (height + 2) + y + 1] = initial(x, y);

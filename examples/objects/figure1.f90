@@ -126,7 +126,9 @@ contains
     character(*), intent(in) :: why
 
     write (error_unit, '(a, i0, 2a)') 'rank ', rank, ': ', why
+    ! It may return.
     call MPI_Abort(MPI_COMM_WORLD, 1)
+    stop 1
   end subroutine
 
   ! A cell of the block or of its ghost cells: 0 <= x <= xrange + 1, 0 <= y <= yrange + 1.

@@ -134,7 +134,7 @@ def test_a_rank_that_is_killed_is_named_by_every_observer_while_others_live(runs
     check_collectable(runs)
 
 
-@pytest.mark.parametrize("accident", ["MPI_Abort(plate, 3);", "raise(SIGKILL);"], ids=["abort", "kill"])
+@pytest.mark.parametrize("accident", ["MPI_Abort(plate, 3); _exit(3);", "raise(SIGKILL);"], ids=["abort", "kill"])
 def test_a_rank_that_takes_the_others_with_it_leaves_the_last_whole_version_and_a_message(runs, accident):
     observers = {language: runs.start([*program(language, "look"), "heat"]) for language in LANGUAGES}
     command = planted(runs, f"if ({MIDDLE}) {accident}")

@@ -58,7 +58,7 @@ int main(int argc, char **argv) {
     stillframe_origin origin;
     if (stillframe_recover(name, &recovery, &region, &origin) || stillframe_declare(region, &part, NULL) ||
         (origin.kind && stillframe_read_recovered(region, "u", "float64", 2, NULL, (size_t[]){h + 2, w + 2}, STILLFRAME_C, u)))
-        fprintf(stderr, "rank %d: %s\n", rank, stillframe_error_text()), MPI_Abort(plate, 1);
+        fprintf(stderr, "rank %d: %s\n", rank, stillframe_error_text()), MPI_Abort(plate, 1), exit(1);
     if (rank == 0) printf("%s: %s\n", name, origin.sentence);
     double begin = MPI_Wtime();
     for (int step = (int)origin.version + 1; step <= steps; step++) {
