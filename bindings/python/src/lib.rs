@@ -8,6 +8,7 @@ mod arena;
 mod checkpointer;
 mod convert;
 mod drepl;
+mod ending;
 mod errors;
 mod exclusive;
 mod fragment;
@@ -33,6 +34,8 @@ mod _native {
     use super::drepl::{
         DreplFragment, DreplIndex, DreplPlan, DreplSchema, DreplShare, DreplUpdates, drepl_load, drepl_parse,
     };
+    #[pymodule_export]
+    use super::ending::end_by_accident;
     #[pymodule_export]
     use super::fragment::{ReadFragment, WriteFragment};
     #[pymodule_export]

@@ -8,7 +8,7 @@
 use crate::arena::Arena;
 use crate::memory::{Borrowed, Layout, Memory};
 use crate::recovery::{self, OriginRow};
-use crate::{convert, errors, wait};
+use crate::{convert, ending, errors, wait};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 use std::collections::HashMap;
@@ -620,13 +620,13 @@ impl Region {
     }
 
     /// Ends the producer's part; the files stay. Memory that arrays refer to stays as well.
-    fn close(&self, py: Python<'_>) -> PyResult<()> {
+    fn close(&self, py: Python<'_>, is_accident: bool) -> PyResult<()> {
         // Of a forked child, and of who has closed it, nothing is left to be finished.
         let settled = if self.shared.is_open() { self.settle(py) } else { Ok(()) };
         if settled.is_err() && self.is_publishing(py) {
             return settled;
         }
-        let closed = match self.shared.end(py, stillframe::Region::close)? {
+        let closed = match self.shared.end(py, ending::how(is_accident))? {
             // Nothing to end for a forked child, which leaves `with` blocks of its parent as it ends.
             Err(Error::Forked { .. }) => Ok(()),
             outcome => outcome.map_err(|error| errors::raise(py, error)),

@@ -44,6 +44,7 @@ pub use observer::view::View;
 pub use observer::{Observer, Snapshots, VersionInfo};
 pub use part::Part;
 pub use place::arena::{Arena, ArenaOptions, ArenaUsage, Filling, RegionUsage};
+pub use producer::aside::end_by_accident;
 pub use producer::former::FormerGroup;
 pub use producer::options::{RegionOptions, Rule};
 pub use producer::pending::Finish;

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Mapping
-from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from . import _native
 from ._arena import Arena
 from ._arrays import Lent, array_over, as_array, dtype_of, is_contiguous, order_of
-from ._closing import Closing
+from ._closing import Closing, is_accident
 from ._errors import MisuseError, UnknownVariable
 from ._made import Made
 from ._numbers import numbers, version_of, whole
@@ -61,9 +61,7 @@ class Started:
     def __enter__(self) -> Region:
         return self._region
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._region.publish_finish()
 
 
@@ -404,10 +402,14 @@ class Region(Closing, metaclass=Made, by="stillframe.create(name) creates one"):
     def close(self) -> None:
         """Ends the producer's part. Observers keep what they hold, and the next producer of the name goes on from it.
 
-        Arrays over the region's memory stay valid, as memory of this process alone.
+        Arrays over the region's memory stay valid, as memory of this process alone. While an exception is on its way or being
+        handled, it ends as by an accident: the next run that begins ``fresh`` sets aside what is left.
         """
+        self._leave(sys.exception())
+
+    def _leave(self, error: BaseException | None) -> None:
         self._defaults.clear()
-        self._native.close()
+        self._native.close(is_accident(error))
 
     def unlink(self) -> None:
         """Closes, and removes the region's files. Observers keep what they hold."""
@@ -473,12 +475,7 @@ class Loan(metaclass=Made, by="region.loan(name) lends one"):
         self._array = array_over(self._native.memory(), declared.dtype, declared.shape, declared.order)
         return self._array
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        value: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         assert self._native is not None
         array, self._array = self._array, None
         flags = getattr(array, "flags", None)

@@ -31,6 +31,15 @@ use stillframe_kernel::trust::Guard;
 use stillframe_kernel::{memory, points, remark};
 use stillframe_segment::head::Counter;
 
+/// Whether this process ends by an accident that is no panic.
+static IS_ACCIDENT: AtomicBool = AtomicBool::new(false);
+
+/// Has regions of this process that end from now on count as ended by an accident, so that what they leave is set aside. For
+/// languages whose programs end by exceptions, which run the end of a process as a return of its main function does.
+pub fn end_by_accident() {
+    IS_ACCIDENT.store(true, Ordering::Relaxed);
+}
+
 /// A producer's region, and its group if it is a rank.
 #[derive(Debug, Clone)]
 pub(crate) struct Run {
@@ -173,6 +182,7 @@ impl End {
         if self.is_said.swap(true, Ordering::Relaxed) {
             return Vec::new();
         }
+        let is_good = is_good && !IS_ACCIDENT.load(Ordering::Relaxed);
         self.head.set_ended(is_good);
         // Of ranks that end together, one at least sees that all did.
         fence(Ordering::SeqCst);
