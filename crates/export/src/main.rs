@@ -9,6 +9,7 @@ mod error;
 mod format;
 mod hdf5;
 mod netcdf;
+mod patience;
 mod pieces;
 mod room;
 mod source;
@@ -18,6 +19,7 @@ use clap::Parser;
 use content::{Array, Content, Contribution};
 use error::{Error, Result};
 use format::Format;
+use patience::Patience;
 use pieces::Piece;
 use source::Source;
 use std::path::{Path, PathBuf};
@@ -59,6 +61,12 @@ struct Args {
     /// Say in JSON what was written
     #[arg(long)]
     json: bool,
+    /// Use these processors alone, such as 60-63,127
+    #[arg(long, conflicts_with = "impolite")]
+    processors: Option<String>,
+    /// Take processors as any other program, whoever wants them
+    #[arg(long)]
+    impolite: bool,
 }
 
 /// What was written.
@@ -213,6 +221,7 @@ impl From<Refusal> for Stopped {
 
 /// Writes everything, and returns what readers do not find in it.
 fn write(args: &Args, format: Format, source: &Source, content: &Content, path: &Path) -> Result<Remarks, Stopped> {
+    let mut patience = Patience::begin(args).map_err(Stopped::Early)?;
     let mut file = format.create(path)?;
     let mut buffer = Vec::new();
     for group in &content.groups {
@@ -224,6 +233,7 @@ fn write(args: &Args, format: Format, source: &Source, content: &Content, path: 
                 for piece in pieces::pieces(&contribution.shape, array.dtype.bytes(), bytes_max) {
                     buffer.resize(piece.bytes, 0);
                     fill(source, array, contribution, &piece, &mut buffer).map_err(Stopped::Early)?;
+                    patience.count(buffer.len()).map_err(Stopped::Early)?;
                     let start: Vec<usize> =
                         contribution.offset.iter().zip(&piece.start).map(|(at, by)| at + by).collect();
                     file.write(&start, &piece.count, &buffer)?;

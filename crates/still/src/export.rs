@@ -87,14 +87,13 @@ pub fn run(context: &mut Context, args: &Args) -> Verdict {
         return raw::run(context, &args.source, args.json);
     };
     let program = beside::find(PROGRAM, HOW)?;
-    args.polite.apply()?;
     let mut command = Command::new(program);
     // A lock of the library's is not needed for a file that nobody else knows, and not to be had on every file system.
     command.env("HDF5_USE_FILE_LOCKING", "FALSE");
     command.arg("--dir").arg(&context.dir).arg("--output").arg(output);
     command.args(args.version.map(|version| format!("--version={version}")));
     command.args(args.compress.map(|level| format!("--compress={level}")));
-    command.args(args.json.then_some("--json"));
+    command.args(args.json.then_some("--json")).args(args.polite.arguments());
     command.arg("--").arg(&args.source).args(&args.variables);
     match beside::become_it(command)? {}
 }

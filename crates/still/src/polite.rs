@@ -8,10 +8,17 @@ use stillframe::{ObserverOptions, Polite};
 pub struct PoliteArgs {
     /// Use these processors alone, such as 60-63,127
     #[arg(long, value_name = "LIST", value_parser = parse_processors, help_heading = HEADING)]
-    processors: Option<Polite>,
+    processors: Option<Listed>,
     /// Take processors as any other program, whoever wants them, and not only what others leave
     #[arg(long, conflicts_with = "processors", help_heading = HEADING)]
     impolite: bool,
+}
+
+/// A list of processors that was given.
+#[derive(Debug, Clone, PartialEq)]
+struct Listed {
+    text: String,
+    polite: Polite,
 }
 
 /// Arguments of the commands that look at one version after the other.
@@ -32,12 +39,24 @@ const HEADING: &str = "What it takes of the machine";
 impl PoliteArgs {
     /// What was asked for; `None` if the command is to be as any other.
     fn polite(&self) -> Option<Polite> {
-        (!self.impolite).then(|| self.processors.clone().unwrap_or_default())
+        (!self.impolite).then(|| self.processors.as_ref().map(|listed| listed.polite.clone()).unwrap_or_default())
     }
 
-    /// Makes this process, and what it becomes, so.
-    pub fn apply(&self) -> stillframe::Result<()> {
+    /// Has this process use the processors of the list alone, and take as much of them as any other program: what a person waits
+    /// for in front of a terminal is to come, however busy they are.
+    pub fn begin(&self) -> stillframe::Result<()> {
+        self.polite().map_or(Ok(()), |polite| polite.keep_class().apply())
+    }
+
+    /// Has this process take what others leave, from now on.
+    pub fn step_back(&self) -> stillframe::Result<()> {
         self.polite().map_or(Ok(()), |polite| polite.apply())
+    }
+
+    /// The same, as arguments of a program that has them too.
+    pub fn arguments(&self) -> Vec<String> {
+        let processors = self.processors.iter().map(|listed| format!("--processors={}", listed.text));
+        self.impolite.then(|| "--impolite".into()).into_iter().chain(processors).collect()
     }
 }
 
@@ -64,8 +83,10 @@ pub fn parse_share(text: &str) -> Result<f64, String> {
 }
 
 /// An observer on the processors of a list.
-fn parse_processors(text: &str) -> Result<Polite, String> {
-    Polite::new().processors_listed(text).map_err(|_| "give numbers and ranges of them, such as 0,4-7".into())
+fn parse_processors(text: &str) -> Result<Listed, String> {
+    let listed = Polite::new().processors_listed(text);
+    let polite = listed.map_err(|_| "give numbers and ranges of them, such as 0,4-7".to_string())?;
+    Ok(Listed { text: text.into(), polite })
 }
 
 #[cfg(test)]
@@ -79,7 +100,7 @@ mod tests {
         for wrong in ["0%", "2", "101%", "-1%", "nan%", ""] {
             assert!(parse_share(wrong).is_err(), "{wrong}");
         }
-        assert_eq!(parse_processors("60-63, 127").unwrap(), Polite::new().processors([60..=63, 127..=127]));
+        assert_eq!(parse_processors("60-63, 127").unwrap().polite, Polite::new().processors([60..=63, 127..=127]));
         for wrong in ["", "a", "4-2", "1,,2", "-1"] {
             assert!(parse_processors(wrong).is_err(), "{wrong}");
         }

@@ -4,6 +4,7 @@ use super::next::Next;
 use super::summary::Summary;
 use crate::context::{Context, Verdict};
 use crate::failure::{FINE, Failure, PROBLEM};
+use crate::polite::PoliteArgs;
 use crate::table::sanitize;
 use crate::units;
 use serde::Serialize;
@@ -28,7 +29,14 @@ struct Line {
 }
 
 /// Watches until all writers have left, at most a line per `interval`, or until the first line.
-pub fn run(context: &mut Context, object: &Object, interval: Duration, is_once: bool, is_json: bool) -> Verdict {
+pub fn run(
+    context: &mut Context,
+    object: &Object,
+    interval: Duration,
+    is_once: bool,
+    is_json: bool,
+    polite: &PoliteArgs,
+) -> Verdict {
     let mut last: Option<Summary> = None;
     // What is complete already is the first line.
     let mut after = object.newest()?.saturating_sub(1).max(object.description().initial);
@@ -42,6 +50,7 @@ pub fn run(context: &mut Context, object: &Object, interval: Duration, is_once: 
                 if is_once {
                     return Ok(FINE);
                 }
+                polite.step_back()?;
                 std::thread::sleep(interval);
             }
             Err(Error::NoNewer { waiting, .. }) => {

@@ -83,11 +83,18 @@ fn parse_interval(text: &str) -> Result<Duration, String> {
 
 /// Watches until told to stop.
 pub fn run(context: &mut Context, args: &Args) -> Verdict {
-    args.polite.apply()?;
+    args.polite.begin()?;
     if let Some(name) = &args.region
         && let Some(object) = object::find(context, name)?
     {
-        return object::watch::run(context, &object, args.interval.unwrap_or_default(), args.once, args.json);
+        return object::watch::run(
+            context,
+            &object,
+            args.interval.unwrap_or_default(),
+            args.once,
+            args.json,
+            &args.polite,
+        );
     }
     let interval = args.interval.unwrap_or(INTERVAL);
     let mut sampler = Sampler::new(context.dir.clone(), args.region.clone());
@@ -96,7 +103,7 @@ pub fn run(context: &mut Context, args: &Args) -> Verdict {
             return Err(Failure::Misuse("standard output is no terminal: use --once or --json".into()));
         }
         sampler.sample()?;
-        return terminal::run(sampler, interval);
+        return terminal::run(sampler, interval, &args.polite);
     }
     // The first look has nothing to compare with; it only starts the counting.
     sampler.sample()?;
@@ -110,5 +117,6 @@ pub fn run(context: &mut Context, args: &Args) -> Verdict {
         if args.once {
             return Ok(FINE);
         }
+        args.polite.step_back()?;
     }
 }

@@ -4,6 +4,7 @@ use super::sample::Sampler;
 use super::screen::Screen;
 use crate::context::Verdict;
 use crate::failure::{FINE, Failure};
+use crate::polite::PoliteArgs;
 use ratatui::DefaultTerminal;
 use ratatui::crossterm::event::{self, Event, KeyCode, KeyEventKind, KeyModifiers};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
@@ -15,7 +16,7 @@ use std::time::{Duration, Instant};
 const PATIENCE: Duration = Duration::from_millis(100);
 
 /// Shows the screen until somebody quits.
-pub fn run(sampler: Sampler, interval: Duration) -> Verdict {
+pub fn run(sampler: Sampler, interval: Duration, polite: &PoliteArgs) -> Verdict {
     // A signal only raises this flag; the terminal is given back on the ordinary way out.
     let ended = Arc::new(AtomicBool::new(false));
     for signal in [SIGHUP, SIGINT, SIGTERM] {
@@ -23,7 +24,7 @@ pub fn run(sampler: Sampler, interval: Duration) -> Verdict {
     }
     // This also sees to it that a panic gives the terminal back before it speaks.
     let terminal = ratatui::try_init()?;
-    let shown = show(terminal, sampler, interval, &ended);
+    let shown = show(terminal, sampler, interval, polite, &ended);
     let restored = ratatui::try_restore();
     shown?;
     restored?;
@@ -34,12 +35,14 @@ fn show(
     mut terminal: DefaultTerminal,
     mut sampler: Sampler,
     interval: Duration,
+    polite: &PoliteArgs,
     ended: &AtomicBool,
 ) -> Result<(), Failure> {
     let mut screen = Screen::new(sampler.dir(), interval);
     let mut next = Instant::now() + interval.min(Duration::from_millis(200));
     screen.update(sampler.sample()?);
     terminal.draw(|frame| screen.draw(frame))?;
+    polite.step_back()?;
     while !ended.load(Ordering::Relaxed) {
         let wait = next.saturating_duration_since(Instant::now()).min(PATIENCE);
         if event::poll(wait)? {

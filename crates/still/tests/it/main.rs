@@ -7,6 +7,9 @@ mod drepl;
 mod enclave;
 mod objects;
 mod pages;
+mod polite;
+#[path = "../../../stillframe/tests/it/common/refuse.rs"]
+mod refuse;
 mod stats;
 mod step;
 mod support;
