@@ -45,7 +45,8 @@ pub struct Args {
     /// Load the library that takes memory from a pool
     #[arg(long, value_name = "POOL", num_args = 0..=1, require_equals = true, default_missing_value = POOL)]
     pages: Option<String>,
-    /// Say at the end what came from the pool, and how many page faults and TLB misses there were
+    /// Say at the end what came from the pool, and how many page faults and TLB misses there were. A program that is killed,
+    /// calls _exit, quick_exit or abort, or has a runtime that does, says nothing
     #[arg(long, requires = "pages")]
     report: bool,
     /// Load the library that publishes and observes through TCASM's calls
@@ -58,6 +59,10 @@ pub struct Args {
 
 const TCASM_LIBRARY: &str = "libstillframe_tcasm.so";
 const PAGES_LIBRARY: &str = "libstillframe_memory.so";
+
+/// What is said before a program begins that is to report: it does so itself, and only in an end that others hear of.
+const REPORT: &str = "the report comes when the program returns from main or calls exit; one that is killed, calls _exit, quick_exit or \
+    abort, or has a runtime that does, gives none";
 
 /// The pool that is meant where nobody names one.
 const POOL: &str = "default";
@@ -88,6 +93,9 @@ pub fn run(context: &mut Context, args: &Args) -> Verdict {
             true => command.env("STILLFRAME_PAGES_REPORT", std::process::id().to_string()),
             false => command.env_remove("STILLFRAME_PAGES_REPORT"),
         };
+        if args.report {
+            eprintln!("still: {REPORT}");
+        }
         libraries.push(find_library(PAGES_LIBRARY)?);
     }
     let error = command.env("LD_PRELOAD", preloaded(&libraries)?).exec();

@@ -85,6 +85,30 @@ fn a_pool_is_made_shown_and_given_back() {
 }
 
 #[test]
+fn who_asks_for_a_report_is_told_at_the_start_which_programs_give_none() {
+    if !is_root() {
+        return;
+    }
+    let _beside = beside_pools();
+    let scene = Scene::new();
+    let name = format!("test-report-{}", std::process::id());
+    let made = scene.still(&["pages", "reserve", "2M", "--name", &name]);
+    if made.code != 0 {
+        assert!(is_skipped(&made.err), "{}", made.err);
+        return;
+    }
+    let _pool = Pool(&scene, name.clone());
+    for (report, is_told) in [(&["--report"][..], true), (&[], false)] {
+        let pages = format!("--pages={name}");
+        let run = [&["run", &pages], report, &["--", "sh", "-c", "echo begun >&2; exit 3"]].concat();
+        let told = scene.still(&run);
+        assert_eq!(told.code, 3, "{}", told.err);
+        let before = told.err.split("begun").next().unwrap();
+        assert_eq!(before.contains("abort") && before.contains("gives none"), is_told, "{}", told.err);
+    }
+}
+
+#[test]
 fn what_makes_no_sense_is_refused() {
     let scene = Scene::new();
     for wrong in [&["pages", "reserve", "0"][..], &["pages", "reserve", "1M", "--page", "3M"], &["pages", "reserve"]] {
