@@ -94,11 +94,7 @@ pub enum Error {
         command: String,
     },
     /// The file system is full, or the user's share of it.
-    #[error(
-        "no space left in {}: {free_bytes} bytes are free and the checkpoint of version {version} takes up to {needed_bytes}: free some, \
-         keep fewer checkpoints, compress them, or use another directory; those that were there are untouched",
-        dir.display()
-    )]
+    #[error("no space left in {}: {}", dir.display(), lack(*version, *needed_bytes, *free_bytes, *lacks_inodes))]
     NoSpace {
         /// The store.
         dir: PathBuf,
@@ -108,6 +104,8 @@ pub enum Error {
         needed_bytes: u64,
         /// Bytes that are free.
         free_bytes: u64,
+        /// Whether the file system has no room for one more file.
+        lacks_inodes: bool,
     },
     /// The directory may not be written to, or cannot be made.
     #[error(
@@ -249,6 +247,18 @@ pub enum Error {
         /// What is wrong with it.
         why: String,
     },
+}
+
+fn lack(version: u64, needed_bytes: u64, free_bytes: u64, lacks_inodes: bool) -> String {
+    let advice = "keep fewer checkpoints, compress them, or use another directory; those that were there are untouched";
+    match lacks_inodes && needed_bytes <= free_bytes {
+        true => format!(
+            "no inode is free for a file of the checkpoint of version {version}: remove files there, have fewer and larger chunks, {advice}"
+        ),
+        false => format!(
+            "{free_bytes} bytes are free and the checkpoint of version {version} takes up to {needed_bytes}: free some, {advice}"
+        ),
+    }
 }
 
 fn list(versions: &[u64]) -> String {

@@ -176,7 +176,9 @@ fn check_space(checkpoint: &Checkpoint, place: &Path) -> Result<()> {
     let free_bytes = if space == 0 { BYTES_MAX } else { space };
     match needed_bytes <= free_bytes.min(BYTES_MAX) {
         true => Ok(()),
-        false => Err(stillframe::Error::NoSpace { path: place.into(), needed_bytes, free_bytes }.into()),
+        false => {
+            Err(stillframe::Error::NoSpace { path: place.into(), needed_bytes, free_bytes, lacks_inodes: false }.into())
+        }
     }
 }
 

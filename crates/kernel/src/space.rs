@@ -110,6 +110,12 @@ pub fn free_bytes(file: &File) -> Result<u64, Failure> {
     Ok(status.f_bavail.saturating_mul(status.f_frsize))
 }
 
+/// Whether the file system of `file` has no room for one more file, as those have none that were made with a number of them and
+/// have used it up.
+pub fn lacks_inodes(file: &File) -> bool {
+    fs::fstatvfs(file).is_ok_and(|status| status.f_files > 0 && status.f_favail == 0)
+}
+
 /// Bytes of the large pages that a file consists of, if it lies on hugetlbfs: of such a file only whole pages have memory or
 /// none, and it is read and written by maps alone.
 pub fn large_page_bytes(file: &File) -> Option<u64> {

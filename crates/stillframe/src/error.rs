@@ -414,11 +414,7 @@ pub enum Error {
         region: String,
     },
     /// The file system is full.
-    #[error(
-        "the file system of {} has {free_bytes} bytes free and this needs {needed_bytes} more: free some, make it larger \
-         (mount -o remount,size=…), let go of old snapshots, keep fewer versions, or choose another directory",
-        path.display()
-    )]
+    #[error("{}", conversion::no_space_text(path, *needed_bytes, *free_bytes, *lacks_inodes))]
     NoSpace {
         /// Where.
         path: PathBuf,
@@ -426,6 +422,8 @@ pub enum Error {
         needed_bytes: u64,
         /// What is there.
         free_bytes: u64,
+        /// Whether the file system has no room for one more file, whatever bytes are free.
+        lacks_inodes: bool,
     },
     /// The region's own bound is reached.
     #[error(

@@ -134,7 +134,7 @@ fn fill_up(kind: &str) {
     let version = producer.version;
     assert!(version > 2, "{error}");
     match &error {
-        Error::NoSpace { dir, version: failed, needed_bytes, free_bytes } => {
+        Error::NoSpace { dir, version: failed, needed_bytes, free_bytes, lacks_inodes: false } => {
             assert_eq!((dir, *failed), (&store, version));
             assert!(*needed_bytes > 0 && *free_bytes < BYTES as u64, "{error}");
         }
@@ -162,6 +162,20 @@ fn a_full_memory_file_system_is_an_error_that_leaves_what_was_there() {
 #[test]
 fn a_full_disk_is_an_error_that_leaves_what_was_there() {
     fill_up("ext4");
+}
+
+#[test]
+fn a_file_system_without_inodes_is_an_error_that_says_so() {
+    let Some(mount) = Mount::new("tmpfs") else { return };
+    let saver = Saver::open(mount.dir.join("store"), all()).unwrap();
+    assert!(run("mount", &["-o", "remount,nr_inodes=10", mount.dir.to_str().unwrap()]));
+    let mut producer = Producer::new();
+    let error = save(&saver, &producer.publish()).unwrap_err();
+    assert!(matches!(error, Error::NoSpace { lacks_inodes: true, .. }), "{error}");
+    let text = error.to_string();
+    assert!(text.contains("no inode is free") && !text.contains("bytes are free"), "{text}");
+    assert!(run("mount", &["-o", "remount,nr_inodes=1000", mount.dir.to_str().unwrap()]));
+    check_whole(&save(&saver, &producer.publish()).unwrap().path);
 }
 
 #[test]

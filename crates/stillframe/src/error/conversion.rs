@@ -2,8 +2,8 @@
 
 use super::Error;
 use std::path::Path;
-use stillframe_kernel::Failure;
 use stillframe_kernel::trust::{NoTrust, Refused};
+use stillframe_kernel::{Failure, space};
 
 impl From<NoTrust> for Error {
     fn from(error: NoTrust) -> Error {
@@ -31,13 +31,16 @@ impl Error {
 
     /// The file system of `path` does not have this many bytes.
     pub(crate) fn no_space(path: &Path, needed_bytes: u64) -> Error {
-        Error::NoSpace { free_bytes: free_bytes(path), needed_bytes, path: path.to_path_buf() }
+        let (free_bytes, lacks_inodes) = room(path);
+        Error::NoSpace { path: path.to_path_buf(), needed_bytes, free_bytes, lacks_inodes }
     }
 
     /// The same error, telling how many bytes were needed if it is that there is no space for them.
     pub(crate) fn needing(self, bytes: u64) -> Error {
         match self {
-            Error::NoSpace { path, free_bytes, .. } => Error::NoSpace { path, free_bytes, needed_bytes: bytes },
+            Error::NoSpace { path, free_bytes, lacks_inodes, .. } => {
+                Error::NoSpace { path, free_bytes, needed_bytes: bytes, lacks_inodes }
+            }
             other => other,
         }
     }
@@ -69,7 +72,24 @@ impl Error {
     }
 }
 
-fn free_bytes(path: &Path) -> u64 {
+/// Free bytes of the file system of `path`, and whether it has no inode left.
+fn room(path: &Path) -> (u64, bool) {
     let dir = if path.is_dir() { path } else { path.parent().unwrap_or(path) };
-    std::fs::File::open(dir).ok().and_then(|dir| stillframe_kernel::space::free_bytes(&dir).ok()).unwrap_or(0)
+    let Ok(dir) = std::fs::File::open(dir) else { return (0, false) };
+    (space::free_bytes(&dir).unwrap_or(0), space::lacks_inodes(&dir))
+}
+
+/// What is said of a file system that is full: of bytes, or of files where it has as many bytes as are needed.
+pub(super) fn no_space_text(path: &Path, needed_bytes: u64, free_bytes: u64, lacks_inodes: bool) -> String {
+    let path = path.display();
+    if lacks_inodes && needed_bytes <= free_bytes {
+        return format!(
+            "the file system of {path} has no inode free, and this needs one for a file: remove files there, give it more \
+             (mount -o remount,nr_inodes=…), or choose another directory"
+        );
+    }
+    format!(
+        "the file system of {path} has {free_bytes} bytes free and this needs {needed_bytes} more: free some, make it larger \
+         (mount -o remount,size=…), let go of old snapshots, keep fewer versions, or choose another directory"
+    )
 }

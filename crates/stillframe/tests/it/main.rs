@@ -30,6 +30,7 @@ mod groups;
 mod helper;
 mod histories;
 mod holders;
+mod inodes;
 mod kill;
 mod large_arenas;
 #[path = "common/large_memory.rs"]
