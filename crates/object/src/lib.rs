@@ -55,7 +55,7 @@
 //! is that of its region and looks at one word more. A reader plans once, and reads out of the writers' regions.
 //!
 //! Modules, from the bottom up; each uses only those above it in this list: [`error`], [`description`], `directory`, `bell`, [`hints`], [`runtime`](mod@runtime), [`names`],
-//! `interrupt`, [`board`], `space`, `shared`, `layout`, `member`, `waiting`, `home`, `buffer`, `source`, `elsewhere`, `reading`, `collection`, [`read`](mod@read),
+//! `interrupt`, [`board`], `space`, `shared`, `layout`, `member`, `parts`, `waiting`, `home`, `buffer`, `source`, `elsewhere`, `reading`, `collection`, [`read`](mod@read),
 //! [`write`](mod@write), [`attach`], [`object`], [`objects`], [`assembly`], [`receiver`], [`relay`].
 #![deny(unsafe_code)]
 
@@ -77,6 +77,7 @@ mod member;
 pub mod names;
 pub mod object;
 pub mod objects;
+mod parts;
 pub mod read;
 mod reading;
 pub mod receiver;

@@ -1,7 +1,7 @@
 //! The writers of an object, as its board and their regions tell.
 
 use crate::board::{Attached, Entry, LockedBoard, Position};
-use crate::error::{Error, Part, Result, Writer as Named};
+use crate::error::{Error, Result, Writer as Named};
 use crate::shared::{self, COMPLETE, HERE, Shared};
 use drepl::{Fragment, IndexSet};
 use std::collections::{BTreeMap, BTreeSet};
@@ -10,7 +10,6 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 use stillframe::{Observer, ObserverOptions};
 use stillframe_roster::ledger::Ledger;
-use stillframe_roster::readiness::{Loss, Share};
 use stillframe_roster::writer::{Elements, Node, Published, Stage, Version, Who, Writer};
 
 /// A fragment to write, of any process.
@@ -474,32 +473,4 @@ impl Members {
         }
         Ok(ledger)
     }
-
-    /// What is missing, for people.
-    pub(crate) fn parts(shared: &Shared, shares: &[Share]) -> Vec<Part> {
-        shares.iter().map(|share| part(shared, share)).collect()
-    }
-
-    /// Who has elements of a version as far as the board tells, for people.
-    pub(crate) fn known(&self, shared: &Shared, version: Version, wanted: &IndexSet) -> Result<String> {
-        let mut parts = Vec::new();
-        for member in self.list.values().filter(|member| member.is_in(version)) {
-            let elements = member.elements.intersection(wanted).map_err(shared.scattered())?;
-            if !elements.is_empty() {
-                parts.push(part(shared, &Share { who: Some(member.who()), elements: elements.into() }).to_string());
-            }
-        }
-        Ok(format!("nothing is heard of {}", if parts.is_empty() { "anybody".into() } else { parts.join("; ") }))
-    }
-
-    /// What is lost, for people.
-    pub(crate) fn losses(shared: &Shared, losses: &[Loss]) -> Vec<Part> {
-        let lost = |loss: &Loss| Part { cause: Some(loss.cause), ..part(shared, &loss.share) };
-        losses.iter().map(lost).collect()
-    }
-}
-
-fn part(shared: &Shared, share: &Share) -> Part {
-    let elements: &IndexSet = &share.elements;
-    Part { who: share.who.map(Named), elements: shared.space.shown(elements), cause: None }
 }
