@@ -106,7 +106,23 @@ impl Watched {
 
     /// Looks at the writers of this node, and does what follows.
     pub(crate) fn look(&mut self, around: &mut Surroundings) -> Result<()> {
-        let fragments = self.known.relay.look()?;
+        if let Some(fragments) = self.known.relay.look()? {
+            self.note_fragments(fragments, around)?;
+        }
+        // First, for what was complete until now is held still, and only what changed since has to be sent.
+        let served = self.subscriptions.serve(&mut self.known, around);
+        let told = self.tell_writers();
+        let unpinned = std::mem::take(&mut self.unpinned);
+        let pinned = unpinned.into_iter().map(|(version, writers)| self.pin(version, &writers));
+        let pinned = pinned.collect::<Vec<_>>().into_iter().collect::<Result<()>>();
+        // While somebody has the board, or a version cannot be held, other nodes are told all the same.
+        let told = told.and_then(|()| self.tell_programs(around));
+        self.settle(around).and(told).and(pinned)?;
+        self.readers.fill_all_own(&mut self.known, around)?;
+        served
+    }
+
+    fn note_fragments(&mut self, fragments: Vec<LocalFragment>, around: &Surroundings) -> Result<()> {
         let mut seen = BTreeSet::new();
         for fragment in fragments {
             let writer = Writer { node: around.node, ..fragment.who.writer };
@@ -121,17 +137,7 @@ impl Watched {
             self.drop_all_but(writer, &[]);
             self.known.protocol.die(writer);
         }
-        // First, for what was complete until now is held still, and only what changed since has to be sent.
-        let served = self.subscriptions.serve(&mut self.known, around);
-        let told = self.tell_writers();
-        let unpinned = std::mem::take(&mut self.unpinned);
-        let pinned = unpinned.into_iter().map(|(version, writers)| self.pin(version, &writers));
-        let pinned = pinned.collect::<Vec<_>>().into_iter().collect::<Result<()>>();
-        // While somebody has the board, or a version cannot be held, other nodes are told all the same.
-        let told = told.and_then(|()| self.tell_programs(around));
-        self.settle(around).and(told).and(pinned)?;
-        self.readers.fill_all_own(&mut self.known, around)?;
-        served
+        Ok(())
     }
 
     fn note_fragment(&mut self, writer: Writer, fragment: &LocalFragment) -> Result<()> {

@@ -8,6 +8,7 @@ use crate::error::{Error, Result};
 use crate::layout;
 use crate::object::Object;
 use crate::read::ReadFragment;
+use crate::runtime;
 use drepl::Schema;
 use drepl::dataset::LeafId;
 use std::time::Duration;
@@ -25,6 +26,9 @@ pub const INITIAL: &str = "object_initial";
 
 /// What the arena is called: the region is `object/NAME`.
 pub const ARENA: &str = "object";
+
+/// How long the home of an object may take to say that a version is complete that was put there.
+const COUNTED: Duration = Duration::from_secs(30);
 
 /// Addresses beside those of the variables.
 const SPARE_BYTES: u64 = 64 << 20;
@@ -216,6 +220,11 @@ impl Object {
             snapshot.read(name, 0, &mut fragment.bytes_mut()?[at..at + bytes])?;
         }
         fragment.publish(snapshot.version())?;
-        fragment.detach()
+        fragment.detach()?;
+        // Who comes next begins with the newest complete version.
+        match runtime::is_running(&self.shared().site.directory)? {
+            true => self.wait_for(snapshot.version(), COUNTED),
+            false => Ok(()),
+        }
     }
 }

@@ -124,7 +124,7 @@ pub enum Error {
         name: String,
     },
     /// What is wanted was not there in time.
-    #[error("object '{name}': waited {} ms for version {version}: still to come are {}", waited.as_millis(), Parts(waiting))]
+    #[error("object '{name}': waited {} ms for version {version}: {}", waited.as_millis(), awaited(waiting))]
     Timeout {
         /// The object.
         name: String,
@@ -175,7 +175,11 @@ pub enum Error {
     #[error(
         "object '{name}': waited {} ms for a complete version above {after}: {}",
         waited.as_millis(),
-        if waiting.is_empty() { "nobody writes it".to_owned() } else { format!("still to come are {}", Parts(waiting)) }
+        match whole {
+            Some(whole) => format!("version {whole} is there, and {HOME}"),
+            None if waiting.is_empty() => "nobody writes it".to_owned(),
+            None => awaited(waiting),
+        }
     )]
     NoNewer {
         /// The object.
@@ -186,6 +190,8 @@ pub enum Error {
         waited: Duration,
         /// Which elements of the next version are still to be published, and by whom.
         waiting: Vec<Part>,
+        /// A version that all its writers have, and of which the object's home has still to say that it is complete.
+        whole: Option<u64>,
     },
     /// What is wanted cannot be had, or not any more.
     #[error("object '{name}': version {version} cannot be had: {}; read the newest complete version instead{}", Parts(losses), newest_of(*complete))]
@@ -463,6 +469,17 @@ impl fmt::Display for Parts<'_> {
             0 => Ok(()),
             more => write!(f, "; and {more} more"),
         }
+    }
+}
+
+/// Why a version does not count that all its writers have.
+const HOME: &str = "the object's home has still to say that it is complete: see whether this node's runtime runs and is connected ('still ls')";
+
+/// What is still to come of a version; nothing where all writers have it.
+fn awaited(waiting: &[Part]) -> String {
+    match waiting.is_empty() {
+        true => format!("it is there, and {HOME}"),
+        false => format!("still to come are {}", Parts(waiting)),
     }
 }
 

@@ -362,10 +362,11 @@ impl Members {
         if self.follows.is_some() {
             let announced = self.announced(shared)?;
             self.announced = Some(announced);
-            // One that takes nobody's place has its part in all versions, whoever says so, unless another node's may stand against it.
+            // What was complete before the home spoke needs nobody's word. Of what follows, one that takes nobody's place has its part,
+            // unless another node's may stand against it.
             let has_others = self.list.values().any(Member::is_remote);
             let is_heir = |member: &Member| member.is_undecided() && !member.attached.takes.is_empty();
-            if has_others || self.list.values().any(is_heir) {
+            if Some(announced) > self.follows && (has_others || self.list.values().any(is_heir)) {
                 self.defer_undecided(announced);
             }
         }
@@ -398,7 +399,7 @@ impl Members {
         Some(sure.saturating_add(1)..newest.saturating_add(1))
     }
 
-    /// The newest version that this node's runtime knows to be complete; as long as the object has no home, the initial one.
+    /// The newest version that this node's runtime knows to be complete, or what was complete before; the initial one where none has been.
     pub(crate) fn announced(&mut self, shared: &Shared) -> Result<Version> {
         if self.complete.is_none() && self.complete_looked != Some(self.seen) {
             self.complete = shared.observe_complete()?;
@@ -443,6 +444,20 @@ impl Members {
     }
 
     pub(crate) fn ledger_of(&self, shared: &Shared, standings: &BTreeMap<u32, Standing>) -> Result<Ledger> {
+        self.ledger_with(shared, standings, |member, standing| self.unsure(member, standing))
+    }
+
+    /// The same with what those published who are gone, whether or not it counts.
+    pub(crate) fn published_ledger(&self, shared: &Shared, standings: &BTreeMap<u32, Standing>) -> Result<Ledger> {
+        self.ledger_with(shared, standings, |_, _| None)
+    }
+
+    fn ledger_with(
+        &self,
+        shared: &Shared,
+        standings: &BTreeMap<u32, Standing>,
+        unsure: impl Fn(&Member, &Standing) -> Option<Range<Version>>,
+    ) -> Result<Ledger> {
         let shape = shared.space.shape().map_err(shared.scattered())?;
         let mut ledger = Ledger::new(shape, shared.description.initial);
         for member in self.list.values() {
@@ -458,7 +473,7 @@ impl Members {
             let left = member.left.map(Stage::left);
             ledger.restore(member.who(), std::iter::once(stage).chain(left).collect());
             let standing = standings.get(&attached.number).cloned().unwrap_or_default();
-            let (is_alive, unsure) = (standing.is_alive, self.unsure(member, &standing));
+            let (is_alive, unsure) = (standing.is_alive, unsure(member, &standing));
             let mut published = Published { newest: standing.newest, present: standing.present };
             ledger.note(member.who().writer, published.clone());
             if !is_alive {

@@ -129,7 +129,9 @@ impl Object {
     pub fn wait_for(&self, version: u64, timeout: Duration) -> Result<()> {
         let shape = self.shared.space.shape().map_err(self.shared.scattered())?;
         let mut members = Members::default();
-        waiting::wait(&self.shared, &mut members, version, &shape, Deadline::after(timeout), |_, _, _| false).map(drop)
+        let deadline = Deadline::after(timeout);
+        waiting::wait(&self.shared, &mut members, version, &shape, deadline, |_, _, _| false)?;
+        waiting::wait_counted(&self.shared, &mut members, version, deadline)
     }
 
     /// The fragments to write that are or were attached, in the order in which they were attached. Those of which no complete

@@ -137,18 +137,17 @@ impl Relay {
         Ok((view, elements))
     }
 
-    /// The fragments of this node's processes, as they are now: none as long as those go by themselves, and their board cannot be had to
-    /// write on it that the home [says](Relay::is_unfollowed) what is complete.
+    /// The fragments of this node's processes, as they are now; `None` as long as those go by themselves, for their board cannot be had to
+    /// write on it that the home says what is complete.
     ///
     /// # Errors
     /// Those of the object's files.
-    pub fn look(&mut self) -> Result<Vec<LocalFragment>> {
-        self.members.refresh(&self.shared)?;
+    pub fn look(&mut self) -> Result<Option<Vec<LocalFragment>>> {
+        let standings = self.members.look(&self.shared)?;
         self.is_unfollowed = !self.members.list.is_empty() && !self.follow()?;
         if self.is_unfollowed {
-            return Ok(Vec::new());
+            return Ok(None);
         }
-        let standings = self.members.look(&self.shared)?;
         let own = self.members.list.iter().filter(|(_, member)| !member.is_remote());
         let local = own.map(|(number, member)| {
             let standing = standings.get(number).cloned().unwrap_or_default();
@@ -168,7 +167,7 @@ impl Relay {
                 is_accepted: member.verdict.as_ref().map(|verdict| *verdict == Verdict::Accepted),
             }
         });
-        Ok(local.collect())
+        Ok(Some(local.collect()))
     }
 
     /// Whether [`look`](Relay::look) is to be called again, for somebody else has the board just now.

@@ -199,12 +199,38 @@ pub(crate) fn wait(
     }
 }
 
-/// Whether this node's runtime has still to say that what writers left who are gone is complete.
-fn awaits_home(shared: &Shared, members: &Members, standings: &BTreeMap<u32, Standing>) -> Result<bool> {
-    let is_unsure = |(number, standing): (&u32, &Standing)| {
-        members.list.get(number).is_some_and(|member| members.unsure(member, standing).is_some())
+/// Waits until a version of which all elements can be had counts as complete.
+pub(crate) fn wait_counted(shared: &Shared, members: &mut Members, version: Version, deadline: Deadline) -> Result<()> {
+    loop {
+        members.look(shared)?;
+        if members.newest_countable() >= version {
+            return Ok(());
+        }
+        check_there(shared, members)?;
+        let left = deadline.left();
+        if left.is_zero() {
+            let (name, waited, waiting) = (shared.name.clone(), deadline.waited(), Vec::new());
+            return Err(Error::Timeout { name, version, waited, waiting });
+        }
+        sleep(shared, members, version, &[], left)?;
+    }
+}
+
+/// Whether all writers are gone, and nothing of what they left can still become complete: where this node's runtime runs, the home may have
+/// still to say so.
+fn have_ended(shared: &Shared, members: &Members, standings: &BTreeMap<u32, Standing>) -> Result<bool> {
+    let has_left = |member: &Member| member.left.is_some() && !member.is_kept();
+    let is_unsure = |number: &u32, member: &Member| {
+        standings.get(number).is_some_and(|standing| members.unsure(member, standing).is_some())
     };
-    Ok(standings.iter().any(is_unsure) && runtime::is_running(&shared.site.directory)?)
+    let has_gone = |(number, member): (&u32, &Member)| has_left(member) || is_unsure(number, member);
+    if members.list.is_empty() || !members.list.iter().all(has_gone) {
+        return Ok(false);
+    }
+    let published = members.published_ledger(shared, standings)?;
+    let counted = members.newest_countable().max(published.initial());
+    let may_follow = published.newest_whole(counted).map_err(shared.scattered())?.is_some();
+    Ok(!may_follow || !runtime::is_running(&shared.site.directory)?)
 }
 
 /// Waits for a complete version above one, and says which is the newest.
@@ -245,18 +271,17 @@ pub(crate) fn wait_newer(
             Readiness::Ready(_) => Vec::new(),
         };
         check_there(shared, members)?;
-        let has_left = |member: &Member| member.left.is_some() && !member.is_kept();
-        let have_left = !members.list.is_empty() && members.list.values().all(has_left);
-        let has_ended = have_left && !awaits_home(shared, members, &standings)?;
-        ended = if has_ended { ended.or_else(|| Some(Instant::now())) } else { None };
+        ended = if have_ended(shared, members, &standings)? { ended.or_else(|| Some(Instant::now())) } else { None };
         let left = deadline.left();
         if ended.is_some_and(|since| since.elapsed() >= GRACE || left.is_zero()) {
             return Err(Error::Ended { name: name(), complete: Some(newest) });
         }
         if left.is_zero() {
             let (waited, waiting) = (deadline.waited(), Members::parts(shared, &waiting));
-            let waiting = if members.list.is_empty() { Vec::new() } else { waiting };
-            return Err(Error::NoNewer { name: name(), after, waited, waiting });
+            let has_writers = !members.list.is_empty();
+            let whole = (has_writers && waiting.is_empty()).then_some(next);
+            let waiting = if has_writers { waiting } else { Vec::new() };
+            return Err(Error::NoNewer { name: name(), after, waited, waiting, whole });
         }
         sleep(shared, members, next, &waiting, left)?;
     }

@@ -173,6 +173,40 @@ fn what_became_complete_while_there_was_no_runtime_stays() {
     assert_eq!(halves(&objects[1], newest), [first, 2], "version {newest}");
 }
 
+/// The runtime of a node ends, and its programs go on: for the others it is lost.
+#[test]
+fn programs_of_a_lost_node_complete_nothing_beside_who_took_their_places() {
+    let _watchdog = watchdog(120);
+    let mut nodes = Nodes::new("beside", 3);
+    let lost = nodes.objects(2).create("u", "var u [8] int64").create().unwrap();
+    let there = nodes.objects(1).wait("u", LONG).unwrap();
+    let mut own = lost.write("{ var v = u }").keep(8).attach().unwrap();
+    publish(&mut own, 1, 1);
+    [&lost, &there].into_iter().for_each(|object| await_newest(object, 1));
+    nodes.stop(2);
+    (2..=5).for_each(|version| publish(&mut own, 1, version));
+    nodes.lose(2);
+    let mut heir = there.write("{ var v = u }").zeros().attach().unwrap();
+    assert_eq!(heir.version(), 1);
+    (2..=3).for_each(|version| publish(&mut heir, 2, version));
+    await_newest(&there, 3);
+    assert_eq!((lost.newest().unwrap(), lost.versions().unwrap()), (1, vec![1]), "{:?}", lost.writers());
+    nodes.start(2);
+    await_newest(&lost, 3);
+    assert_eq!([halves(&lost, 3), halves(&there, 3)], [[2, 2], [2, 2]]);
+    // Its program is told, too.
+    let mut version = 6;
+    let begin = Instant::now();
+    let told = loop {
+        match own.publish(version) {
+            Ok(_) => assert!(begin.elapsed() < LONG, "{:?}", lost.writers()),
+            Err(error) => break error,
+        }
+        version += 1;
+    };
+    assert!(matches!(told, Error::NotAccepted { .. }), "{told}");
+}
+
 #[test]
 fn an_heir_of_a_lost_nodes_writer_goes_on() {
     let _watchdog = watchdog(120);

@@ -3,9 +3,13 @@
 use crate::common::{Dir, watchdog};
 use std::process::Command;
 use std::time::Duration;
+use stillframe_kernel::lock::{self, Kind};
 use stillframe_object::relay::{Relay, Remote, RemoteFragment};
 use stillframe_object::runtime::LOCK;
-use stillframe_object::{Object, Objects, WriteFragment};
+use stillframe_object::{Error, Object, Objects, WriteFragment};
+
+/// A wait that hangs ends.
+const LONG: Duration = Duration::from_secs(30);
 
 /// The second half of the object.
 const SECOND: &str = "{ var v [x:4] = u[x+4] }";
@@ -161,7 +165,7 @@ fn what_all_writers_of_a_node_have_is_complete_only_when_the_runtime_says_so() {
     let mut both = |version| [&mut own, &mut other].into_iter().for_each(|writer| publish(writer, version));
     (1..=2).for_each(&mut both);
     assert_eq!(object.newest().unwrap(), 2, "no runtime has been there");
-    assert_eq!(relay.look().unwrap().len(), 2);
+    assert_eq!(relay.look().unwrap().unwrap().len(), 2);
     assert_eq!(object.newest().unwrap(), 2, "it was complete before");
     (3..=5).for_each(&mut both);
     let fresh = || dir.objects().wait("u", Duration::ZERO).unwrap().newest().unwrap();
@@ -183,6 +187,55 @@ fn what_all_writers_of_a_node_have_is_complete_only_when_the_runtime_says_so() {
     assert_eq!(heir.version(), 5);
 }
 
+/// Holds what a runtime holds that runs.
+fn run(dir: &Dir) -> std::fs::File {
+    let path = dir.path().join(".objects").join(LOCK);
+    let file = std::fs::File::options().create(true).truncate(false).write(true).open(path).unwrap();
+    assert!(lock::try_lock(&file, Kind::Write, 0, 1).unwrap());
+    file
+}
+
+#[test]
+fn what_all_have_left_comes_to_an_end_unless_the_home_may_still_say_that_it_is_complete() {
+    let _watchdog = watchdog(120);
+    let ended = |object: &Object| matches!(object.wait_newer(2, LONG), Err(Error::Ended { complete: Some(2), .. }));
+    for (last, may_follow) in [([3, 4], true), ([2, 4], false)] {
+        let dir = Dir::new("over");
+        let (object, mut relay, own, other) = local(&dir);
+        let running = run(&dir);
+        assert_eq!(relay.look().unwrap().unwrap().len(), 2);
+        for (mut writer, last) in [own, other].into_iter().zip(last) {
+            (1..=last).for_each(|version| publish(&mut writer, version));
+            writer.detach().unwrap();
+        }
+        relay.complete(2).unwrap();
+        if may_follow {
+            let newer = object.wait_newer(2, Duration::from_millis(1500));
+            assert!(matches!(newer, Err(Error::NoNewer { whole: Some(3), .. })), "{newer:?}");
+            drop(running);
+        }
+        assert!(ended(&object), "{:?}", object.writers());
+    }
+}
+
+/// Whose writers were there before the runtime, and one of which died before it said anything of them.
+#[test]
+fn what_was_complete_before_the_first_runtime_stays_so_whoever_comes() {
+    let _watchdog = watchdog(60);
+    let dir = Dir::new("before");
+    let object = create(&dir);
+    let half = |text| object.write(text).attach().unwrap();
+    let (mut own, mut dying) = (half("{ var v [x:4] = u[x] }"), half(SECOND));
+    (1..=2).for_each(|version| [&mut own, &mut dying].into_iter().for_each(|writer| publish(writer, version)));
+    let mut relay = object.relay();
+    assert_eq!(relay.look().unwrap().unwrap().len(), 2);
+    drop(dying);
+    let heir = object.write(SECOND).attach().unwrap();
+    assert_eq!((heir.version(), object.newest().unwrap()), (2, 2), "{:?}", object.writers());
+    relay.tell(&[remote(1, 0, 4, 0)]).unwrap();
+    assert_eq!(object.newest().unwrap(), 2, "{:?}", object.writers());
+}
+
 /// It writes so on the board itself, before its fragment is there.
 #[test]
 fn who_attaches_where_a_runtime_was_once_leaves_to_it_what_is_complete() {
@@ -194,7 +247,7 @@ fn who_attaches_where_a_runtime_was_once_leaves_to_it_what_is_complete() {
     (1..=3).for_each(|version| publish(&mut own, version));
     assert_eq!((object.newest().unwrap(), object.versions().unwrap()), (0, vec![]));
     let mut relay = object.relay();
-    assert_eq!(relay.look().unwrap().len(), 1);
+    assert_eq!(relay.look().unwrap().unwrap().len(), 1);
     relay.complete(3).unwrap();
     assert_eq!((object.newest().unwrap(), object.versions().unwrap().last()), (3, Some(&3)));
 }
@@ -202,7 +255,7 @@ fn who_attaches_where_a_runtime_was_once_leaves_to_it_what_is_complete() {
 #[test]
 fn what_a_dead_writer_was_ahead_with_is_complete_only_when_the_runtime_says_so() {
     let _watchdog = watchdog(60);
-    let dir = Dir::new("sealed");
+    let dir = Dir::new("ahead");
     let (object, mut relay, mut own, mut dying) = local(&dir);
     // Somebody of another node reads it, or will write it.
     let mut gone = remote(1, 0, 1, 1);
@@ -217,7 +270,7 @@ fn what_a_dead_writer_was_ahead_with_is_complete_only_when_the_runtime_says_so()
     publish(&mut own, 3);
     assert_eq!(object.newest().unwrap(), 2, "all have version 3, of which nothing was said");
     drop(dying);
-    let fragments = relay.look().unwrap();
+    let fragments = relay.look().unwrap().unwrap();
     assert!(fragments.iter().any(|one| one.left == Some(6) && one.present == [2, 3, 4, 5]), "{fragments:?}");
     publish(&mut own, 4);
     publish(&mut own, 5);
@@ -240,11 +293,11 @@ fn a_runtime_that_is_started_again_says_what_is_complete_of_dead_writers_where_n
     publish(&mut own, 1);
     (1..=3).for_each(|version| publish(&mut dying, version));
     drop(dying);
-    relay.look().unwrap();
+    assert!(relay.look().unwrap().is_some());
     drop(relay);
     let mut relay = object.relay();
     (2..=3).for_each(|version| publish(&mut own, version));
-    relay.look().unwrap();
+    assert!(relay.look().unwrap().is_some());
     assert!(!relay.tell(&[]).unwrap());
     assert_eq!(object.newest().unwrap(), 1);
     assert!(relay.complete(3).unwrap());
@@ -397,7 +450,7 @@ fn come_after(is_accepted: bool) {
     let mut other = Command::new(std::env::current_exe().unwrap());
     assert!(other.args(["relay::other", "--exact"]).env(PLACE, dir.path()).status().unwrap().success());
     let undecided = |relay: &mut Relay| {
-        let fragments = relay.look().unwrap().into_iter();
+        let fragments = relay.look().unwrap().unwrap().into_iter();
         fragments.filter(|one| one.is_accepted.is_none()).map(|one| one.who.writer.serial).collect::<Vec<_>>()
     };
     let heir = undecided(&mut relay)[0];

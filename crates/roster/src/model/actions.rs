@@ -107,14 +107,16 @@ impl World {
         actions
     }
 
-    /// What programs of a node find complete, where they go by themselves: what all its writers have, if these are all.
+    /// What programs of a node find complete of what all its writers have, if these are all: up to what they were told of.
     pub fn find_alone(&self, setup: &Setup, node: usize) -> Option<Version> {
-        let runtime = self.runtimes[node].as_ref().filter(|_| setup.bug == Some(Bug::LoneBoards))?;
+        let runtime = self.runtimes[node].as_ref()?;
+        let is_alone = setup.bug == Some(Bug::LoneBoards);
+        let most = if is_alone { Version::MAX } else { runtime.announced().version };
         let mut ledger = crate::ledger::Ledger::new(super::world::range(0, setup.extent), super::world::INITIAL);
         for record in runtime.records() {
             ledger.restore(record.who(), record.stages.clone());
             ledger.note(record.writer, record.published.clone());
         }
-        ledger.newest_whole(super::world::INITIAL).unwrap()
+        ledger.newest_whole_within(super::world::INITIAL, most).unwrap()
     }
 }
