@@ -3,11 +3,18 @@
 //! To each other node there are two connections, that this node makes and only sends on: one for what is short, and one for
 //! versions, so that nobody waits for a version before he learns that there is one. What comes, comes on those that others make.
 
+mod channel;
+mod frames;
+mod peer;
+
 use crate::error::{Error, Result};
-use crate::network::{Incoming, Network, Outgoing, Traffic, Transmission};
+use crate::network::{Network, Traffic, Transmission};
 use crate::runtime::Runtime;
+use channel::Channel;
+use frames::{InFrame, Out, about_bytes, send_messages, send_versions};
+use peer::Peer;
 use std::collections::{BTreeMap, VecDeque};
-use std::io::{self, IoSliceMut};
+use std::io;
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
@@ -15,9 +22,8 @@ use std::thread;
 use std::time::Duration;
 use stillframe_kernel::points;
 use stillframe_kernel::thread::take_no_signals;
-use stillframe_link::{Connection, Cut, Frame, Identity, Listener, Options, Receiver, Sender, Source};
+use stillframe_link::{Connection, Cut, Identity, Listener, Options, Receiver, Sender, Source};
 use stillframe_roster::writer::Node;
-use stillframe_wire::data::FragmentText;
 use stillframe_wire::hello::{self, Hello, Refuse};
 use stillframe_wire::{Kind, Message};
 
@@ -29,11 +35,6 @@ const STANDS: Duration = Duration::from_secs(1);
 
 /// Pauses between attempts to connect: the first and the longest.
 const PAUSES: [Duration; 2] = [Duration::from_millis(5), Duration::from_millis(500)];
-
-/// Messages that wait for a connection, and about how many bytes these have. Those of a node that does not take them would fill the
-/// memory.
-const WAITING_MAX: usize = 1 << 16;
-const WAITING_BYTES_MAX: usize = 256 << 20;
 
 /// The connections of a runtime.
 #[derive(Debug)]
@@ -48,18 +49,6 @@ pub struct Links {
     incoming: Mutex<BTreeMap<u64, Cut>>,
     next_incoming: AtomicU64,
     has_ended: AtomicBool,
-}
-
-#[derive(Debug)]
-struct Peer {
-    node: Node,
-    address: String,
-    messages: Channel<Message>,
-    versions: Channel<Box<dyn Transmission>>,
-    /// Why it did not want this node, as was said on standard error.
-    said: Mutex<String>,
-    sent_bytes: AtomicU64,
-    received_bytes: AtomicU64,
 }
 
 /// Why there is no connection.
@@ -78,94 +67,6 @@ impl From<stillframe_link::Error> for Unconnected {
             | stillframe_link::Error::Fabric { .. } => Unconnected::Refused(error.to_string()),
             _ => Unconnected::Absent,
         }
-    }
-}
-
-/// One connection to another node, and what is to go on it.
-#[derive(Debug)]
-struct Channel<T> {
-    waiting: Mutex<Waiting<T>>,
-    changed: Condvar,
-}
-
-#[derive(Debug)]
-struct Waiting<T> {
-    all: VecDeque<T>,
-    bytes: usize,
-    cut: Option<Cut>,
-    /// Whether its thread sleeps until there is something to send.
-    is_idle: bool,
-    has_ended: bool,
-}
-
-impl<T> Waiting<T> {
-    fn clear(&mut self) {
-        self.all.clear();
-        self.bytes = 0;
-    }
-}
-
-impl<T> Channel<T> {
-    fn new() -> Channel<T> {
-        let waiting = Waiting { all: VecDeque::new(), bytes: 0, cut: None, is_idle: false, has_ended: false };
-        let waiting = Mutex::new(waiting);
-        Channel { waiting, changed: Condvar::new() }
-    }
-
-    fn waiting(&self) -> MutexGuard<'_, Waiting<T>> {
-        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn push(&self, more: impl IntoIterator<Item = T>, bytes: usize) {
-        let mut waiting = self.waiting();
-        waiting.bytes += bytes;
-        if waiting.all.len() >= WAITING_MAX || waiting.bytes > WAITING_BYTES_MAX && !waiting.all.is_empty() {
-            // The other side is told all anew when there is another connection.
-            waiting.clear();
-            if let Some(cut) = &waiting.cut {
-                cut.cut();
-            }
-            return;
-        }
-        waiting.all.extend(more);
-        // To wake who is awake takes a call of the system, too.
-        if std::mem::take(&mut waiting.is_idle) {
-            self.changed.notify_one();
-        }
-    }
-
-    fn end(&self) {
-        let mut waiting = self.waiting();
-        waiting.has_ended = true;
-        if let Some(cut) = &waiting.cut {
-            cut.cut();
-        }
-        self.changed.notify_all();
-    }
-
-    /// What waits, all at once; `None` at the end.
-    fn take(&self) -> Option<VecDeque<T>> {
-        let mut waiting = self.waiting();
-        loop {
-            if waiting.has_ended {
-                return None;
-            }
-            if !waiting.all.is_empty() {
-                waiting.bytes = 0;
-                return Some(std::mem::take(&mut waiting.all));
-            }
-            waiting.is_idle = true;
-            waiting = self.changed.wait(waiting).unwrap_or_else(PoisonError::into_inner);
-        }
-    }
-
-    /// Sleeps before another attempt; whether there is to be one.
-    fn pause(&self, pause: Duration) -> bool {
-        let waiting = self.waiting();
-        let is_on = |waiting: &mut Waiting<T>| !waiting.has_ended;
-        let (waiting, _) =
-            self.changed.wait_timeout_while(waiting, pause, is_on).unwrap_or_else(PoisonError::into_inner);
-        !waiting.has_ended
     }
 }
 
@@ -395,85 +296,10 @@ impl Links {
     }
 }
 
-impl Peer {
-    fn end(&self) {
-        self.messages.end();
-        self.versions.end();
-    }
-
-    /// Says something once, for whoever looks why nodes do not find each other.
-    fn say(&self, why: String) {
-        let mut said = self.said.lock().unwrap_or_else(PoisonError::into_inner);
-        if *said != why {
-            eprintln!("still node: node {} at {}: {why}", self.node.0, self.address);
-            *said = why;
-        }
-    }
-}
-
-/// About how much memory a message takes: that of its lists and texts, which others may make long.
-fn about_bytes(message: &Message) -> usize {
-    const ITEM_BYTES: usize = 256;
-    let texts =
-        |layouts: &mut dyn Iterator<Item = &FragmentText>| layouts.map(|layout| layout.text.len()).sum::<usize>();
-    let (items, text_bytes) = match message {
-        Message::Reports(reports) => {
-            (reports.iter().map(|one| one.report.writers.len() + one.report.wants.len()).sum(), 0)
-        }
-        Message::Decisions(all) => {
-            (all.iter().map(|one| one.decision.answers.len() + one.decision.refused.len()).sum(), 0)
-        }
-        Message::Layouts(all) => (all.layouts.len(), texts(&mut all.layouts.iter().map(|(_, layout)| layout))),
-        Message::Roster(roster) => (roster.declared.len(), texts(&mut roster.declared.iter().map(|one| &one.layout))),
-        Message::RosterChange(change) => {
-            (change.declared.len() + change.gone.len(), texts(&mut change.declared.iter().map(|one| &one.layout)))
-        }
-        Message::Subscribe(one) => (one.writers.len() + one.elements.boxes().len(), one.fragment.text.len()),
-        _ => (0, 0),
-    };
-    (1 + items) * ITEM_BYTES + text_bytes
-}
-
 fn send_alone(sender: &Sender, message: Message) -> stillframe_link::Result<()> {
     let mut body = Vec::new();
     let kind = message.encode(&mut body);
     sender.send(kind.0, &body, Source::Nothing, LIMIT)
-}
-
-fn send_messages(out: &mut Out<'_>, messages: VecDeque<Message>) -> io::Result<()> {
-    for message in messages {
-        let kind = out.encode(&message, 0);
-        out.sender.queue(kind.0, &out.body, LIMIT).map_err(io::Error::other)?;
-    }
-    out.sender.flush(LIMIT).map_err(io::Error::other)
-}
-
-fn send_versions(out: &mut Out<'_>, versions: VecDeque<Box<dyn Transmission>>) -> io::Result<()> {
-    versions.into_iter().try_for_each(|version| version.run(out))
-}
-
-/// A connection, how much went to the other side, and memory for one message.
-struct Out<'a> {
-    sender: &'a Sender,
-    sent_bytes: &'a AtomicU64,
-    body: Vec<u8>,
-}
-
-impl Out<'_> {
-    fn encode(&mut self, message: &Message, bulk_bytes: usize) -> Kind {
-        self.body.clear();
-        let kind = message.encode(&mut self.body);
-        self.sent_bytes.fetch_add((self.body.len() + bulk_bytes) as u64, Ordering::Relaxed);
-        kind
-    }
-}
-
-impl Outgoing for Out<'_> {
-    fn send(&mut self, message: Message, bulk: &[u8]) -> io::Result<()> {
-        let kind = self.encode(&message, bulk.len());
-        let source = if bulk.is_empty() { Source::Nothing } else { Source::Bytes(bulk) };
-        self.sender.send(kind.0, &self.body, source, LIMIT).map_err(io::Error::other)
-    }
 }
 
 impl Network for Links {
@@ -501,21 +327,5 @@ impl Network for Links {
             sent_bytes: peer.sent_bytes.load(Ordering::Relaxed),
             received_bytes: peer.received_bytes.load(Ordering::Relaxed),
         }
-    }
-}
-
-struct InFrame<'a, 'r>(&'a mut Frame<'r>);
-
-impl Incoming for InFrame<'_, '_> {
-    fn left_bytes(&self) -> u64 {
-        self.0.left_bytes()
-    }
-
-    fn read(&mut self, into: &mut [u8]) -> io::Result<()> {
-        self.0.read(into, LIMIT).map_err(io::Error::other)
-    }
-
-    fn read_pieces(&mut self, into: &mut [IoSliceMut<'_>]) -> io::Result<()> {
-        self.0.read_pieces(into, LIMIT).map_err(io::Error::other)
     }
 }

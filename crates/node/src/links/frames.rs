@@ -1,0 +1,86 @@
+//! Messages and versions as frames of a connection.
+
+use super::LIMIT;
+use crate::network::{Incoming, Outgoing, Transmission};
+use std::collections::VecDeque;
+use std::io::{self, IoSliceMut};
+use std::sync::atomic::{AtomicU64, Ordering};
+use stillframe_link::{Frame, Sender, Source};
+use stillframe_wire::data::FragmentText;
+use stillframe_wire::{Kind, Message};
+
+/// About how much memory a message takes: that of its lists and texts, which others may make long.
+pub(super) fn about_bytes(message: &Message) -> usize {
+    const ITEM_BYTES: usize = 256;
+    let texts =
+        |layouts: &mut dyn Iterator<Item = &FragmentText>| layouts.map(|layout| layout.text.len()).sum::<usize>();
+    let (items, text_bytes) = match message {
+        Message::Reports(reports) => {
+            (reports.iter().map(|one| one.report.writers.len() + one.report.wants.len()).sum(), 0)
+        }
+        Message::Decisions(all) => {
+            (all.iter().map(|one| one.decision.answers.len() + one.decision.refused.len()).sum(), 0)
+        }
+        Message::Layouts(all) => (all.layouts.len(), texts(&mut all.layouts.iter().map(|(_, layout)| layout))),
+        Message::Roster(roster) => (roster.declared.len(), texts(&mut roster.declared.iter().map(|one| &one.layout))),
+        Message::RosterChange(change) => {
+            (change.declared.len() + change.gone.len(), texts(&mut change.declared.iter().map(|one| &one.layout)))
+        }
+        Message::Subscribe(one) => (one.writers.len() + one.elements.boxes().len(), one.fragment.text.len()),
+        _ => (0, 0),
+    };
+    (1 + items) * ITEM_BYTES + text_bytes
+}
+
+pub(super) fn send_messages(out: &mut Out<'_>, messages: VecDeque<Message>) -> io::Result<()> {
+    for message in messages {
+        let kind = out.encode(&message, 0);
+        out.sender.queue(kind.0, &out.body, LIMIT).map_err(io::Error::other)?;
+    }
+    out.sender.flush(LIMIT).map_err(io::Error::other)
+}
+
+pub(super) fn send_versions(out: &mut Out<'_>, versions: VecDeque<Box<dyn Transmission>>) -> io::Result<()> {
+    versions.into_iter().try_for_each(|version| version.run(out))
+}
+
+/// A connection, how much went to the other side, and memory for one message.
+pub(super) struct Out<'a> {
+    pub(super) sender: &'a Sender,
+    pub(super) sent_bytes: &'a AtomicU64,
+    pub(super) body: Vec<u8>,
+}
+
+impl Out<'_> {
+    fn encode(&mut self, message: &Message, bulk_bytes: usize) -> Kind {
+        self.body.clear();
+        let kind = message.encode(&mut self.body);
+        self.sent_bytes.fetch_add((self.body.len() + bulk_bytes) as u64, Ordering::Relaxed);
+        kind
+    }
+}
+
+impl Outgoing for Out<'_> {
+    fn send(&mut self, message: Message, bulk: &[u8]) -> io::Result<()> {
+        let kind = self.encode(&message, bulk.len());
+        let source = if bulk.is_empty() { Source::Nothing } else { Source::Bytes(bulk) };
+        self.sender.send(kind.0, &self.body, source, LIMIT).map_err(io::Error::other)
+    }
+}
+
+/// What follows a message in its frame.
+pub(super) struct InFrame<'a, 'r>(pub(super) &'a mut Frame<'r>);
+
+impl Incoming for InFrame<'_, '_> {
+    fn left_bytes(&self) -> u64 {
+        self.0.left_bytes()
+    }
+
+    fn read(&mut self, into: &mut [u8]) -> io::Result<()> {
+        self.0.read(into, LIMIT).map_err(io::Error::other)
+    }
+
+    fn read_pieces(&mut self, into: &mut [IoSliceMut<'_>]) -> io::Result<()> {
+        self.0.read_pieces(into, LIMIT).map_err(io::Error::other)
+    }
+}
