@@ -121,6 +121,29 @@ def test_readers_that_are_apart_are_told_whom_they_wait_for(job):
     assert "rank 0" in says and "rank 1" in says and "on node" in says, says
 
 
+def test_a_node_that_is_alone_says_so_though_nothing_is_sent(job):
+    job = job(3, etcd_on=0, lease_seconds=3)
+    still = job.runtimes.still
+
+    def look(index, apart):
+        """Sees that this node calls those nodes apart, and no others."""
+        nodes = json.loads(job.nodes[index].run([still, "ls", "--json"], cwd="/").stdout)["nodes"]
+        assert {node["name"] for node in nodes if not (node["is_own"] or node["is_connected"])} == apart, nodes
+
+    for index in range(3):
+        eventually(lambda index=index: look(index, set()), AssertionError)
+    job.nodes.partition({0, 1}, {2})
+    # It hears nothing of etcd, for which it is lost by and by, and goes on to know of both others.
+    eventually(lambda: look(2, {"node1", "node2"}), AssertionError)
+    waited = job.nodes[2].run([still, "node", "wait", "--nodes", "3", "--timeout", "0"], check=False, cwd="/")
+    assert waited.returncode == 1 and "apart are node1" in waited.stderr and "node2" in waited.stderr, waited
+    said = job.runtimes.log(2).read_text()
+    assert all(f"at {job.nodes[index].address}:" in said for index in (0, 1)) and "has not answered" in said, said
+    job.nodes.mend()
+    for index in range(3):
+        eventually(lambda index=index: look(index, set()), AssertionError)
+
+
 def test_a_writer_that_is_cut_off_is_named_and_then_heard(job):
     job = job(3, etcd_on=0)
     writers = job.writers("heat", ROWS, COLUMNS, [0, 1])

@@ -20,9 +20,10 @@ use std::time::Duration;
 pub struct Options {
     /// How bulk travels; the same on both sides.
     pub means: Means,
-    /// How long a peer may be silent before it counts as gone: 10 s. That is how long what was sent may stay unacknowledged, and how
-    /// long a peer may take nothing of what is sent to it (`TCP_USER_TIMEOUT`). On an idle connection the peer's kernel is asked after
-    /// half of that time and then each tenth of it (`SO_KEEPALIVE`), at least a second apart, and given up at the end of the time.
+    /// How long a peer may be silent before it counts as gone: 10 s. That is how long it is asked for a connection, how long what was
+    /// sent may stay unacknowledged, and how long a peer may take nothing of what is sent to it (`TCP_USER_TIMEOUT`). On an idle
+    /// connection the peer's kernel is asked after half of that time and then each tenth of it (`SO_KEEPALIVE`), at least a second apart,
+    /// and given up at the end of the time.
     pub silence: Duration,
     /// How long the rest of a message may take that has begun to come: 10 s. It also bounds how long somebody who connects may take to
     /// show who it is.

@@ -25,8 +25,8 @@ impl Socket {
     }
 
     pub(crate) fn connect(peer: SocketAddr, silence: Duration, deadline: Deadline) -> Result<Socket> {
-        // The call refuses a limit of zero.
-        let limit = deadline.left().unwrap_or(silence).max(Duration::from_millis(1));
+        // The kernel would ask less and less often, and notice late that the peer is back. The call refuses a limit of zero.
+        let limit = deadline.left().unwrap_or(silence).min(silence).max(Duration::from_millis(1));
         let stream = TcpStream::connect_timeout(&peer, limit);
         let stream = stream.map_err(|error| Error::Connect { peer, call: "connect", source: Os::from(&error) })?;
         Socket::new(stream, peer, silence)

@@ -24,7 +24,7 @@ pub trait Network: Send + Sync + Debug {
 /// What went between two nodes since this one's runtime was started.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Traffic {
-    /// Whether there is a connection to the other.
+    /// Whether there is a connection to the other, which said lately that it hears this one, and counts it as a node.
     pub is_connected: bool,
     /// Bytes that were sent to it.
     pub sent_bytes: u64,

@@ -120,7 +120,9 @@ impl Service {
             *path = std::path::absolute(&*path).map_err(Error::io("find", &*path))?;
         }
         let identity = Identity::open(&options.identity)?;
-        let linking = Options { means: options.means.clone(), ..Options::default() };
+        // A connection on which nothing comes through for a lease is none.
+        let silence = options.lease.min(Options::default().silence);
+        let linking = Options { means: options.means.clone(), silence, ..Options::default() };
         let listener = Listener::bind(options.listen, &identity, &linking)?;
         let mut address = listener.address();
         if let Some(ip) = options.advertise {
@@ -163,7 +165,7 @@ impl Service {
             incarnation: u128::from(node.0),
             abi: stillframe_segment::head::ABI,
         };
-        let links = Links::new(hello, identity, linking);
+        let links = Links::new(hello, identity, linking, options.lease);
         cluster.connect(links.clone());
         let runtime = Runtime::start_locked(node, objects.clone(), cluster.clone(), links.clone(), memory_bytes, lock)?;
         let runtime = Arc::new(runtime);

@@ -85,7 +85,7 @@ pub struct NodeSummary {
     pub address: String,
     /// Whether it is this one.
     pub is_own: bool,
-    /// Whether this node's runtime has a connection to it.
+    /// Whether this node's runtime has a connection to it, on which it was heard in the last two thirds of a lease.
     pub is_connected: bool,
     /// Bytes that were sent to it since this node's runtime was started.
     pub sent_bytes: u64,

@@ -73,20 +73,21 @@ impl<T> Channel<T> {
         self.changed.notify_all();
     }
 
-    /// What waits, all at once; `None` at the end.
-    pub(super) fn take(&self) -> Option<VecDeque<T>> {
+    /// What waits, all at once, or nothing if nothing comes in time; `None` at the end.
+    pub(super) fn take(&self, longest: Duration) -> Option<VecDeque<T>> {
         let mut waiting = self.waiting();
-        loop {
-            if waiting.has_ended {
-                return None;
-            }
-            if !waiting.all.is_empty() {
-                waiting.bytes = 0;
-                return Some(std::mem::take(&mut waiting.all));
-            }
+        if waiting.all.is_empty() && !waiting.has_ended {
             waiting.is_idle = true;
-            waiting = self.changed.wait(waiting).unwrap_or_else(PoisonError::into_inner);
+            let is_idle = |waiting: &mut Waiting<T>| waiting.all.is_empty() && !waiting.has_ended;
+            let waited = self.changed.wait_timeout_while(waiting, longest, is_idle);
+            (waiting, _) = waited.unwrap_or_else(PoisonError::into_inner);
+            waiting.is_idle = false;
         }
+        if waiting.has_ended {
+            return None;
+        }
+        waiting.bytes = 0;
+        Some(std::mem::take(&mut waiting.all))
     }
 
     /// Sleeps before another attempt; whether there is to be one.

@@ -9,9 +9,11 @@ use stillframe_link::{Frame, Sender, Source};
 use stillframe_wire::data::FragmentText;
 use stillframe_wire::{Kind, Message};
 
+/// About how much memory a message takes, and each item of its lists.
+pub(super) const ITEM_BYTES: usize = 256;
+
 /// About how much memory a message takes: that of its lists and texts, which others may make long.
 pub(super) fn about_bytes(message: &Message) -> usize {
-    const ITEM_BYTES: usize = 256;
     let texts =
         |layouts: &mut dyn Iterator<Item = &FragmentText>| layouts.map(|layout| layout.text.len()).sum::<usize>();
     let (items, text_bytes) = match message {
@@ -55,7 +57,10 @@ impl Out<'_> {
     fn encode(&mut self, message: &Message, bulk_bytes: usize) -> Kind {
         self.body.clear();
         let kind = message.encode(&mut self.body);
-        self.sent_bytes.fetch_add((self.body.len() + bulk_bytes) as u64, Ordering::Relaxed);
+        // Pings go all the time, and are nobody's data.
+        if !matches!(message, Message::Ping(_) | Message::Pong(_)) {
+            self.sent_bytes.fetch_add((self.body.len() + bulk_bytes) as u64, Ordering::Relaxed);
+        }
         kind
     }
 }

@@ -2,6 +2,9 @@
 //!
 //! To each other node there are two connections, that this node makes and only sends on: one for what is short, and one for
 //! versions, so that nobody waits for a version before he learns that there is one. What comes, comes on those that others make.
+//!
+//! On the first of them the other node is asked several times in a lease whether it is there, whatever else is said, and it answers on its
+//! own: so an answer tells that both can say something to each other, and that each counted the other as a node.
 
 mod channel;
 mod frames;
@@ -11,8 +14,8 @@ use crate::error::{Error, Result};
 use crate::network::{Network, Traffic, Transmission};
 use crate::runtime::Runtime;
 use channel::Channel;
-use frames::{InFrame, Out, about_bytes, send_messages, send_versions};
-use peer::Peer;
+use frames::{ITEM_BYTES, InFrame, Out, about_bytes, send_messages, send_versions};
+use peer::{Peer, Pulse};
 use std::collections::{BTreeMap, VecDeque};
 use std::io;
 use std::net::SocketAddr;
@@ -42,6 +45,7 @@ pub struct Links {
     hello: Hello,
     identity: Identity,
     options: Options,
+    pulse: Pulse,
     peers: Mutex<BTreeMap<Node, Arc<Peer>>>,
     /// Whoever waits for one of them wakes up when there is another, and at the end.
     joined: Condvar,
@@ -71,11 +75,12 @@ impl From<stillframe_link::Error> for Unconnected {
 }
 
 impl Links {
-    /// Connections of a node that greets so, to others of its job.
-    pub fn new(hello: Hello, identity: Identity, options: Options) -> Arc<Links> {
+    /// Connections of a node that greets so, to others of its job. `lease` is how long a node is one of which nothing is heard.
+    pub fn new(hello: Hello, identity: Identity, options: Options, lease: Duration) -> Arc<Links> {
+        let pulse = Pulse::of(lease);
         let (peers, joined, runtime, incoming) = (Mutex::default(), Condvar::new(), OnceLock::new(), Mutex::default());
         let (next_incoming, has_ended) = (AtomicU64::new(0), AtomicBool::new(false));
-        Arc::new(Links { hello, identity, options, peers, joined, runtime, incoming, next_incoming, has_ended })
+        Arc::new(Links { hello, identity, options, pulse, peers, joined, runtime, incoming, next_incoming, has_ended })
     }
 
     /// Takes what comes on a listener, for a runtime.
@@ -84,6 +89,10 @@ impl Links {
     /// Those of a thread that is started.
     pub fn serve(self: &Arc<Self>, listener: Listener, runtime: &Arc<Runtime>) -> Result<()> {
         let _ = self.runtime.set(Arc::downgrade(runtime));
+        self.listen(listener)
+    }
+
+    fn listen(self: &Arc<Self>, listener: Listener) -> Result<()> {
         let links = self.clone();
         self.spawn("listener", move || {
             while !links.has_ended() {
@@ -126,22 +135,13 @@ impl Links {
         if node == self.hello.node || self.peers().contains_key(&node) {
             return Ok(());
         }
-        let (messages, versions) = (Channel::new(), Channel::new());
-        let peer = Arc::new(Peer {
-            node,
-            address: address.into(),
-            messages,
-            versions,
-            said: Mutex::default(),
-            sent_bytes: AtomicU64::new(0),
-            received_bytes: AtomicU64::new(0),
-        });
+        let peer = Arc::new(Peer::new(node, address));
         self.peers().insert(node, peer.clone());
         self.joined.notify_all();
         let (links, of) = (self.clone(), peer.clone());
-        let messages = self.spawn("messages", move || links.send_all(&of, &of.messages, send_messages));
+        let messages = self.spawn("messages", move || links.send_all_messages(&of));
         let links = self.clone();
-        let versions = move || links.send_all(&peer, &peer.versions, send_versions);
+        let versions = move || links.send_all(&peer, &peer.versions, || Duration::MAX, send_versions);
         // One that nothing is sent to is not there, so that it can be added once more.
         messages.and_then(|()| self.spawn("versions", versions)).inspect_err(|_| self.remove(node))
     }
@@ -158,8 +158,12 @@ impl Links {
         self.has_ended.store(true, Ordering::SeqCst);
         std::mem::take(&mut *self.peers()).into_values().for_each(|peer| peer.end());
         self.joined.notify_all();
-        let incoming = std::mem::take(&mut *self.incoming.lock().unwrap_or_else(PoisonError::into_inner));
+        let incoming = std::mem::take(&mut *self.incoming());
         incoming.values().for_each(Cut::cut);
+    }
+
+    fn incoming(&self) -> MutexGuard<'_, BTreeMap<u64, Cut>> {
+        self.incoming.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     #[cfg(test)]
@@ -169,10 +173,28 @@ impl Links {
         cuts.for_each(|cut| cut.cut());
     }
 
+    fn send_all_messages(&self, peer: &Peer) {
+        let next_ping = || peer.next_ping(self.pulse);
+        self.send_all(peer, &peer.messages, next_ping, |out, mut messages| {
+            if peer.next_ping(self.pulse).is_zero() {
+                peer.note_silence(self.pulse);
+                // What is sent on a connection that the other side has ended is lost without an error, at first.
+                if out.sender.cut().has_ended() {
+                    return Err(io::ErrorKind::ConnectionReset.into());
+                }
+                messages.push_back(peer.ping());
+            }
+            send_messages(out, messages)
+        });
+    }
+
+    /// Sends what is put on a channel until its end, on one connection after the other. `send` is also called when nothing was put there
+    /// for as long as `longest` says.
     fn send_all<T>(
         &self,
         peer: &Peer,
         channel: &Channel<T>,
+        longest: impl Fn() -> Duration,
         send: impl Fn(&mut Out<'_>, VecDeque<T>) -> io::Result<()>,
     ) {
         let mut pause = PAUSES[0];
@@ -181,11 +203,12 @@ impl Links {
                 Ok(sender) => {
                     pause = PAUSES[0];
                     channel.waiting().cut = Some(sender.cut());
+                    peer.ask();
                     if let Some(runtime) = self.runtime() {
                         runtime.connected(peer.node);
                     }
                     let mut out = Out { sender: &sender, sent_bytes: &peer.sent_bytes, body: Vec::new() };
-                    while let Some(all) = channel.take() {
+                    while let Some(all) = channel.take(longest()) {
                         if send(&mut out, all).is_err() {
                             break;
                         }
@@ -198,8 +221,9 @@ impl Links {
                 }
                 Err(why) => {
                     pause = (pause * 2).min(PAUSES[1]);
-                    if let Unconnected::Refused(why) = why {
-                        peer.say(why);
+                    match why {
+                        Unconnected::Refused(why) => peer.say(why),
+                        Unconnected::Absent => peer.note_silence(self.pulse),
                     }
                 }
             }
@@ -228,9 +252,8 @@ impl Links {
 
     fn take_all(&self, connection: Connection) {
         let number = self.next_incoming.fetch_add(1, Ordering::Relaxed);
-        let incoming = || self.incoming.lock().unwrap_or_else(PoisonError::into_inner);
         let cut = connection.cut();
-        incoming().insert(number, connection.cut());
+        self.incoming().insert(number, cut.clone());
         // Who ends all takes the list once.
         if !self.has_ended() {
             let (sender, mut receiver) = connection.split();
@@ -241,11 +264,12 @@ impl Links {
                     if let Some(runtime) = self.runtime() {
                         runtime.connected(from);
                     }
+                    self.peers().get(&from).inspect(|peer| peer.ask());
                     self.take_from(from, &mut receiver);
                 }
             }
         }
-        incoming().remove(&number);
+        self.incoming().remove(&number);
     }
 
     /// Waits until this node was told of who is at the other end, who may be quicker than that: the writers that a runtime reports which
@@ -273,10 +297,20 @@ impl Links {
                 Err(fault) if fault.is_unknown_kind() => continue,
                 Err(_) => return,
             };
-            if let Some(peer) = self.peers().get(&from) {
-                let bytes = frame.body().len() as u64 + frame.bulk_bytes();
-                peer.received_bytes.fetch_add(bytes, Ordering::Relaxed);
+            let Some(peer) = self.peers().get(&from).cloned() else { return };
+            match message {
+                Message::Ping(number) => {
+                    peer.messages.push([Message::Pong(number)], ITEM_BYTES);
+                    continue;
+                }
+                Message::Pong(number) => {
+                    peer.hear(number);
+                    continue;
+                }
+                _ => {}
             }
+            let bytes = frame.body().len() as u64 + frame.bulk_bytes();
+            peer.received_bytes.fetch_add(bytes, Ordering::Relaxed);
             let Some(runtime) = self.runtime() else { return };
             runtime.receive(from, message, &mut InFrame(&mut frame));
         }
@@ -320,12 +354,14 @@ impl Network for Links {
     }
 
     fn traffic(&self, node: Node) -> Traffic {
-        let peers = self.peers();
-        let Some(peer) = peers.get(&node) else { return Traffic::default() };
+        let Some(peer) = self.peers().get(&node).cloned() else { return Traffic::default() };
         Traffic {
-            is_connected: peer.messages.waiting().cut.is_some(),
+            is_connected: peer.is_connected(self.pulse),
             sent_bytes: peer.sent_bytes.load(Ordering::Relaxed),
             received_bytes: peer.received_bytes.load(Ordering::Relaxed),
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,152 @@
+//! When another node counts as connected, and when it does not.
+
+use super::*;
+use std::sync::mpsc;
+use std::time::Instant;
+use stillframe_link::identity;
+use stillframe_wire::hello::Protocols;
+
+/// As long as nothing that is expected takes.
+const LONG: Duration = Duration::from_secs(60);
+
+/// A lease that is over soon.
+const SHORT: Duration = Duration::from_millis(400);
+
+/// The certificate of a job.
+struct Job(tempfile::TempDir);
+
+impl Job {
+    fn new() -> Job {
+        let dir = tempfile::Builder::new().prefix("stillframe-test-links-").tempdir_in("/dev/shm").unwrap();
+        identity::create(dir.path().join("certificate"), "heat-17", identity::LIFETIME).unwrap();
+        Job(dir)
+    }
+
+    fn identity(&self) -> Identity {
+        Identity::open(self.0.path().join("certificate")).unwrap()
+    }
+
+    fn listen(&self) -> Listener {
+        Listener::bind("127.0.0.1:0".parse().unwrap(), &self.identity(), &Options::default()).unwrap()
+    }
+}
+
+fn hello(node: Node) -> Hello {
+    let (job, name) = ("heat-17".into(), format!("n{}", node.0));
+    Hello { protocols: Protocols::OWN, job, node, name, incarnation: u128::from(node.0), abi: 1 }
+}
+
+fn until(what: &str, mut is_so: impl FnMut() -> bool) {
+    let begin = Instant::now();
+    while !is_so() {
+        assert!(begin.elapsed() < LONG, "{what}");
+        thread::sleep(Duration::from_millis(5));
+    }
+}
+
+/// A node with its connections, and no runtime behind them.
+struct Real {
+    links: Arc<Links>,
+    address: String,
+}
+
+impl Real {
+    fn new(job: &Job, number: u32, lease: Duration) -> Real {
+        let listener = job.listen();
+        let address = listener.address().to_string();
+        let links = Links::new(hello(Node(number)), job.identity(), Options::default(), lease);
+        links.listen(listener).unwrap();
+        Real { links, address }
+    }
+
+    fn is_connected(&self, number: u32) -> bool {
+        self.links.traffic(Node(number)).is_connected
+    }
+}
+
+impl Drop for Real {
+    fn drop(&mut self) {
+        self.links.end();
+    }
+}
+
+/// A node that greets whoever connects, takes what comes, and answers nothing by itself.
+struct Mute {
+    node: Node,
+    identity: Identity,
+    address: String,
+    pings: mpsc::Receiver<u64>,
+}
+
+impl Mute {
+    fn new(job: &Job, number: u32) -> Mute {
+        let (node, listener, (pinged, pings)) = (Node(number), job.listen(), mpsc::channel());
+        let address = listener.address().to_string();
+        thread::spawn(move || {
+            while let Ok(connected) = listener.accept(Duration::MAX) {
+                let (sender, mut receiver) = connected.unwrap().split();
+                let pinged = pinged.clone();
+                thread::spawn(move || {
+                    send_alone(&sender, Message::Hello(hello(node))).unwrap();
+                    while let Ok(Some(frame)) = receiver.next(Duration::MAX) {
+                        if let Ok(Message::Ping(number)) = Message::decode(Kind(frame.kind()), frame.body()) {
+                            let _ = pinged.send(number);
+                        }
+                    }
+                });
+            }
+        });
+        Mute { node, identity: job.identity(), address, pings }
+    }
+
+    /// The number of a ping that came, as one does while nothing else is said.
+    fn ping(&self) -> u64 {
+        self.pings.recv_timeout(LONG).expect("an idle connection is pinged")
+    }
+
+    /// A connection of its own to a node, which answers pings.
+    fn connect(&self, to: &Real) -> impl Fn(u64) + use<> {
+        let to = to.address.parse().unwrap();
+        let connection = Connection::connect(to, &self.identity, &Options::default(), LONG).unwrap();
+        let (sender, mut receiver) = connection.split();
+        send_alone(&sender, Message::Hello(hello(self.node))).unwrap();
+        assert!(receiver.next(LONG).unwrap().is_some(), "it is greeted");
+        move |number| {
+            // Both halves are there as long as this is.
+            let _ = &receiver;
+            send_alone(&sender, Message::Pong(number)).unwrap();
+        }
+    }
+}
+
+#[test]
+fn a_node_that_takes_everything_and_answers_no_ping_is_apart() {
+    let job = Job::new();
+    let (one, mute) = (Real::new(&job, 1, SHORT), Mute::new(&job, 2));
+    one.links.add(Node(2), &mute.address).unwrap();
+    for _ in 0..3 {
+        mute.ping();
+        assert!(!one.is_connected(2));
+    }
+}
+
+#[test]
+fn a_node_that_answers_no_more_is_apart_though_its_connection_stands() {
+    let job = Job::new();
+    let (one, mute) = (Real::new(&job, 1, SHORT), Mute::new(&job, 2));
+    one.links.add(Node(2), &mute.address).unwrap();
+    let answer = mute.connect(&one);
+    until("it is connected", || {
+        mute.pings.try_iter().for_each(&answer);
+        one.is_connected(2)
+    });
+    until("it is apart", || !one.is_connected(2));
+    mute.pings.try_iter().for_each(drop);
+    mute.ping();
+    assert!(!one.is_connected(2));
+    // Numbers that were not sent, or long ago, tell nothing.
+    answer(u64::MAX);
+    answer(1);
+    mute.ping();
+    assert!(!one.is_connected(2));
+}
