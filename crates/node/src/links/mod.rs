@@ -50,9 +50,17 @@ pub struct Links {
     /// Whoever waits for one of them wakes up when there is another, and at the end.
     joined: Condvar,
     runtime: OnceLock<Weak<Runtime>>,
-    incoming: Mutex<BTreeMap<u64, Cut>>,
+    incoming: Mutex<BTreeMap<u64, Heard>>,
     next_incoming: AtomicU64,
     has_ended: AtomicBool,
+}
+
+/// A connection that another made.
+#[derive(Debug)]
+struct Heard {
+    cut: Cut,
+    /// Who is at the other end, once that has greeted.
+    from: Option<Node>,
 }
 
 /// Why there is no connection.
@@ -146,11 +154,13 @@ impl Links {
         messages.and_then(|()| self.spawn("versions", versions)).inspect_err(|_| self.remove(node))
     }
 
-    /// A node does not live any more.
+    /// A node does not live any more. What it still says is not heard, and it learns by the end of both directions that it is none for
+    /// this one: it may be alone in not having heard so from etcd.
     pub fn remove(&self, node: Node) {
         if let Some(peer) = self.peers().remove(&node) {
             peer.end();
         }
+        self.incoming().values().filter(|one| one.from == Some(node)).for_each(|one| one.cut.cut());
     }
 
     /// Ends all connections.
@@ -159,10 +169,10 @@ impl Links {
         std::mem::take(&mut *self.peers()).into_values().for_each(|peer| peer.end());
         self.joined.notify_all();
         let incoming = std::mem::take(&mut *self.incoming());
-        incoming.values().for_each(Cut::cut);
+        incoming.values().for_each(|one| one.cut.cut());
     }
 
-    fn incoming(&self) -> MutexGuard<'_, BTreeMap<u64, Cut>> {
+    fn incoming(&self) -> MutexGuard<'_, BTreeMap<u64, Heard>> {
         self.incoming.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -253,12 +263,16 @@ impl Links {
     fn take_all(&self, connection: Connection) {
         let number = self.next_incoming.fetch_add(1, Ordering::Relaxed);
         let cut = connection.cut();
-        self.incoming().insert(number, cut.clone());
+        self.incoming().insert(number, Heard { cut: cut.clone(), from: None });
         // Who ends all takes the list once.
         if !self.has_ended() {
             let (sender, mut receiver) = connection.split();
             if let Some(from) = self.greeted(&sender, &mut receiver) {
                 points::hit("link.greeted");
+                // Before it is asked whether that is a node still: who removes it looks here after that.
+                if let Some(one) = self.incoming().get_mut(&number) {
+                    one.from = Some(from);
+                }
                 if self.has_joined(from, &cut) {
                     // What was on its way on the one before may be lost, and only this side knows what it still waits for.
                     if let Some(runtime) = self.runtime() {
@@ -297,6 +311,7 @@ impl Links {
                 Err(fault) if fault.is_unknown_kind() => continue,
                 Err(_) => return,
             };
+            // Who was lost is not heard.
             let Some(peer) = self.peers().get(&from).cloned() else { return };
             match message {
                 Message::Ping(number) => {

@@ -9,8 +9,9 @@ use stillframe_wire::hello::Protocols;
 /// As long as nothing that is expected takes.
 const LONG: Duration = Duration::from_secs(60);
 
-/// A lease that is over soon.
+/// A lease that is over soon, and one that is not over while a test runs.
 const SHORT: Duration = Duration::from_millis(400);
+const ENDLESS: Duration = Duration::from_secs(3600);
 
 /// The certificate of a job.
 struct Job(tempfile::TempDir);
@@ -68,6 +69,15 @@ impl Drop for Real {
     fn drop(&mut self) {
         self.links.end();
     }
+}
+
+/// Two nodes that know each other.
+fn pair(job: &Job, lease: Duration) -> (Real, Real) {
+    let (one, two) = (Real::new(job, 1, lease), Real::new(job, 2, lease));
+    one.links.add(Node(2), &two.address).unwrap();
+    two.links.add(Node(1), &one.address).unwrap();
+    until("they are connected", || one.is_connected(2) && two.is_connected(1));
+    (one, two)
 }
 
 /// A node that greets whoever connects, takes what comes, and answers nothing by itself.
@@ -149,4 +159,13 @@ fn a_node_that_answers_no_more_is_apart_though_its_connection_stands() {
     answer(1);
     mute.ping();
     assert!(!one.is_connected(2));
+}
+
+#[test]
+fn who_lost_a_node_cuts_it_off_in_both_directions() {
+    let job = Job::new();
+    let (one, two) = pair(&job, ENDLESS);
+    // Only this one is told: the other has to learn it from the connections.
+    two.links.remove(Node(1));
+    until("the one that was lost is apart", || !one.is_connected(2));
 }
