@@ -287,6 +287,10 @@ impl EtcdCluster {
 
     /// Becomes the home of those shards that have none.
     fn claim(&self, runtime: &Runtime, shards: &[Shard]) {
+        // What is free may be a node's that was lost, and has not heard so. It is tried again.
+        if self.links.get().is_some_and(|links| links.is_counted_on()) {
+            return;
+        }
         if !shards.is_empty() && self.cluster.claim(shards).is_ok() {
             points::hit("home.claimed");
             runtime.changed_homes();

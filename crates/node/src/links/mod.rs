@@ -14,7 +14,7 @@ use crate::error::{Error, Result};
 use crate::network::{Network, Traffic, Transmission};
 use crate::runtime::Runtime;
 use channel::Channel;
-use frames::{ITEM_BYTES, InFrame, Out, about_bytes, send_messages, send_versions};
+use frames::{InFrame, Out, about_bytes, send_messages, send_versions};
 use peer::{Peer, Pulse};
 use std::collections::{BTreeMap, VecDeque};
 use std::io;
@@ -23,8 +23,8 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 use std::thread;
 use std::time::Duration;
-use stillframe_kernel::points;
 use stillframe_kernel::thread::take_no_signals;
+use stillframe_kernel::{boot_ns, points};
 use stillframe_link::{Connection, Cut, Identity, Listener, Options, Receiver, Sender, Source};
 use stillframe_roster::writer::Node;
 use stillframe_wire::hello::{self, Hello, Refuse};
@@ -52,6 +52,8 @@ pub struct Links {
     runtime: OnceLock<Weak<Runtime>>,
     incoming: Mutex<BTreeMap<u64, Heard>>,
     next_incoming: AtomicU64,
+    /// Until when a node that was lost may count on this one, by this machine's clock.
+    counted_on_until_ns: AtomicU64,
     has_ended: AtomicBool,
 }
 
@@ -87,8 +89,21 @@ impl Links {
     pub fn new(hello: Hello, identity: Identity, options: Options, lease: Duration) -> Arc<Links> {
         let pulse = Pulse::of(lease);
         let (peers, joined, runtime, incoming) = (Mutex::default(), Condvar::new(), OnceLock::new(), Mutex::default());
-        let (next_incoming, has_ended) = (AtomicU64::new(0), AtomicBool::new(false));
-        Arc::new(Links { hello, identity, options, pulse, peers, joined, runtime, incoming, next_incoming, has_ended })
+        let (next_incoming, counted_on_until_ns) = (AtomicU64::new(0), AtomicU64::new(0));
+        let has_ended = AtomicBool::new(false);
+        Arc::new(Links {
+            hello,
+            identity,
+            options,
+            pulse,
+            peers,
+            joined,
+            runtime,
+            incoming,
+            next_incoming,
+            counted_on_until_ns,
+            has_ended,
+        })
     }
 
     /// Takes what comes on a listener, for a runtime.
@@ -157,10 +172,25 @@ impl Links {
     /// A node does not live any more. What it still says is not heard, and it learns by the end of both directions that it is none for
     /// this one: it may be alone in not having heard so from etcd.
     pub fn remove(&self, node: Node) {
-        if let Some(peer) = self.peers().remove(&node) {
-            peer.end();
+        let peer = self.peers().remove(&node);
+        let mut stands = false;
+        for one in self.incoming().values().filter(|one| one.from == Some(node)) {
+            stands |= !one.cut.has_ended();
+            one.cut.cut();
         }
-        self.incoming().values().filter(|one| one.from == Some(node)).for_each(|one| one.cut.cut());
+        if let Some(peer) = peer {
+            peer.end();
+            // One whose process ended counts on nobody.
+            if stands {
+                self.counted_on_until_ns.fetch_max(peer.counts_until_ns(self.pulse), Ordering::SeqCst);
+            }
+        }
+    }
+
+    /// Whether a node that was lost may count on this one still: it acts as a home as long as all others answered lately, although its
+    /// lease may have ended, if it has not heard so. Nobody takes its place meanwhile.
+    pub fn is_counted_on(&self) -> bool {
+        boot_ns() < self.counted_on_until_ns.load(Ordering::SeqCst)
     }
 
     /// Ends all connections.
@@ -311,18 +341,20 @@ impl Links {
                 Err(fault) if fault.is_unknown_kind() => continue,
                 Err(_) => return,
             };
+            let peers = self.peers();
             // Who was lost is not heard.
-            let Some(peer) = self.peers().get(&from).cloned() else { return };
+            let Some(peer) = peers.get(&from).cloned() else { return };
             match message {
+                // With the lock, so that who was lost is not answered.
                 Message::Ping(number) => {
-                    peer.messages.push([Message::Pong(number)], ITEM_BYTES);
+                    peer.answer(number);
                     continue;
                 }
                 Message::Pong(number) => {
                     peer.hear(number);
                     continue;
                 }
-                _ => {}
+                _ => drop(peers),
             }
             let bytes = frame.body().len() as u64 + frame.bulk_bytes();
             peer.received_bytes.fetch_add(bytes, Ordering::Relaxed);

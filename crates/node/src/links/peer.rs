@@ -47,6 +47,8 @@ pub(super) struct Peer {
     pinged_ns: AtomicU64,
     /// When the newest ping was sent that it answered: then, or later, it counted this node as one.
     heard_ns: AtomicU64,
+    /// When its newest ping was answered: it may count on this node from then on.
+    answered_ns: AtomicU64,
 }
 
 impl Peer {
@@ -62,6 +64,7 @@ impl Peer {
             since_ns: boot_ns(),
             pinged_ns: AtomicU64::new(0),
             heard_ns: AtomicU64::new(0),
+            answered_ns: AtomicU64::new(0),
         }
     }
 
@@ -86,6 +89,18 @@ impl Peer {
     pub(super) fn next_ping(&self, pulse: Pulse) -> Duration {
         let since_ns = boot_ns().saturating_sub(self.pinged_ns.load(Ordering::Relaxed));
         pulse.every.saturating_sub(Duration::from_nanos(since_ns))
+    }
+
+    /// Answers its ping of a number.
+    pub(super) fn answer(&self, number: u64) {
+        self.answered_ns.store(boot_ns(), Ordering::Relaxed);
+        self.messages.push([Message::Pong(number)], ITEM_BYTES);
+    }
+
+    /// Until when it may count on this node, whose clock may be an eighth faster than its own.
+    pub(super) fn counts_until_ns(&self, pulse: Pulse) -> u64 {
+        let counts_ns = nanoseconds(pulse.counts);
+        self.answered_ns.load(Ordering::Relaxed).saturating_add(counts_ns + counts_ns / 8)
     }
 
     /// It answered the ping of a number.

@@ -169,3 +169,24 @@ fn who_lost_a_node_cuts_it_off_in_both_directions() {
     two.links.remove(Node(1));
     until("the one that was lost is apart", || !one.is_connected(2));
 }
+
+#[test]
+fn a_node_that_was_lost_counts_on_those_who_answered_it_while_its_connections_stand() {
+    let job = Job::new();
+    let (one, two) = pair(&job, ENDLESS);
+    assert!(!two.links.is_counted_on());
+    two.links.remove(Node(1));
+    assert!(two.links.is_counted_on());
+
+    let (one_more, two) = pair(&job, ENDLESS);
+    // Its process ends, and with it its connections.
+    drop(one_more);
+    until("they have ended", || two.links.incoming().is_empty());
+    two.links.remove(Node(1));
+    assert!(!two.links.is_counted_on());
+    drop(one);
+
+    let (_one, two) = pair(&job, SHORT);
+    two.links.remove(Node(1));
+    until("nobody counts on it for ever", || !two.links.is_counted_on());
+}
