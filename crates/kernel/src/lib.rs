@@ -34,6 +34,7 @@ pub mod pagemap;
 pub mod points;
 pub mod priority;
 pub mod processors;
+pub mod readiness;
 pub mod remark;
 pub mod socket;
 pub mod space;

@@ -265,8 +265,8 @@ pub struct Plain {
 }
 
 impl Plain {
-    pub(crate) fn new(socket: Socket) -> Plain {
-        Plain { socket: Arc::new(socket) }
+    pub(crate) fn new(socket: Arc<Socket>) -> Plain {
+        Plain { socket }
     }
 }
 

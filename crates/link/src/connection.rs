@@ -121,7 +121,7 @@ impl Connection {
             Means::Fabric(fabric) => greeting::join(&mut out, &mut incoming, &**fabric, options.silence, deadline)?,
             Means::Plain => {
                 let secret = Secret::of_connection(&own, &other);
-                let socket = Socket::connect(peer, options.silence, deadline)?;
+                let socket = Arc::new(Socket::connect(peer, options.silence, deadline)?);
                 greeting::connect_bulk(&socket, &secret, deadline)?;
                 Box::new(Plain::new(socket))
             }

@@ -202,6 +202,15 @@ pub enum Refusal {
     /// Its certificate is not valid yet.
     #[error("its certificate is not valid yet: set the clocks of both nodes")]
     NotYetValid,
+    /// It said nothing, or not enough, while many others connected.
+    #[error(
+        "it had not said who it is when {others} others had connected that had not either: it may connect again; if it is a runtime, \
+         see who connects to this port without end"
+    )]
+    Silent {
+        /// How many others.
+        others: usize,
+    },
     /// It belongs to another job.
     #[error(
         "its certificate is not that of job '{job}': it belongs to another job; see which address it was found under"

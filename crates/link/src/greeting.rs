@@ -20,7 +20,7 @@ use std::collections::HashMap;
 use std::io::IoSlice;
 use std::net::SocketAddr;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 const GREETING: [u8; 4] = *b"SFLH";
@@ -30,7 +30,7 @@ pub(crate) const BULK: [u8; 4] = *b"SFLB";
 const TICKET_BYTES: usize = 16;
 const RANDOM_BYTES: usize = 32;
 /// Bytes of what follows [`BULK`]: version, ticket and random bytes.
-const CLAIM_BYTES: usize = 2 + TICKET_BYTES + RANDOM_BYTES;
+pub(crate) const CLAIM_BYTES: usize = 2 + TICKET_BYTES + RANDOM_BYTES;
 const PROOF_BYTES: usize = 32;
 
 pub(crate) type Random = [u8; RANDOM_BYTES];
@@ -188,7 +188,7 @@ pub(crate) fn connect_bulk(socket: &Socket, secret: &Secret, deadline: Deadline)
 
 struct Expected {
     secret: Secret,
-    arrived: SyncSender<Socket>,
+    arrived: SyncSender<Arc<Socket>>,
 }
 
 /// Connections in TLS that wait for theirs for bulk.
@@ -201,7 +201,7 @@ pub(crate) struct Tickets {
 pub(crate) struct Waiting<'t> {
     tickets: &'t Tickets,
     ticket: Ticket,
-    arrives: Receiver<Socket>,
+    arrives: Receiver<Arc<Socket>>,
     peer: SocketAddr,
 }
 
@@ -218,8 +218,9 @@ impl Tickets {
         self.expected.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Lets a connection for bulk in, whose first bytes were [`BULK`], if it proves whose it is.
-    pub(crate) fn admit(&self, socket: Socket, deadline: Deadline) -> Result<()> {
+    /// Lets a connection for bulk in, whose first bytes were [`BULK`], if it proves whose it is. `proved` is called before it is
+    /// anybody's.
+    pub(crate) fn admit(&self, socket: &Arc<Socket>, deadline: Deadline, proved: impl FnOnce()) -> Result<()> {
         let peer = socket.peer();
         let refused = || Error::Refused { peer, why: Refusal::NoProof };
         let mut claim = [0; CLAIM_BYTES];
@@ -244,15 +245,16 @@ impl Tickets {
         if !secret.is_proved(CONNECTS, &other, &own, &proof) {
             return Err(refused());
         }
+        proved();
         // Good for one use.
         let expected = self.lock().remove(&ticket).ok_or_else(refused)?;
-        expected.arrived.try_send(socket).map_err(|_| refused())
+        expected.arrived.try_send(Arc::clone(socket)).map_err(|_| refused())
     }
 }
 
 impl Waiting<'_> {
     /// The connection for bulk.
-    pub(crate) fn arrive(self, deadline: Deadline) -> Result<Socket> {
+    pub(crate) fn arrive(self, deadline: Deadline) -> Result<Arc<Socket>> {
         let arrived = match deadline.left() {
             Some(left) => self.arrives.recv_timeout(left),
             None => self.arrives.recv().map_err(|_| RecvTimeoutError::Disconnected),

@@ -37,7 +37,8 @@
 //! is done. One thread receives; any number send ([`Sender`]).
 //!
 //! Modules, from the bottom up; each uses only those above it in this list: [`frame`], `deadline`, [`error`], [`credit`], `refusal`,
-//! `socket`, `record`, `stream`, [`bulk`], [`identity`], `handshake`, `greeting`, `sender`, `receiver`, `connection`, `listener`.
+//! `socket`, `record`, `stream`, [`bulk`], [`identity`], `handshake`, `greeting`, `sender`, `receiver`, `connection`, `newcomers`,
+//! `places`, `listener`.
 #![forbid(unsafe_code)]
 
 pub mod bulk;
@@ -50,6 +51,8 @@ mod greeting;
 mod handshake;
 pub mod identity;
 mod listener;
+mod newcomers;
+mod places;
 mod receiver;
 mod record;
 mod refusal;

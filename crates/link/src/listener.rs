@@ -1,7 +1,7 @@
 //! Where other runtimes connect to.
 //!
-//! One thread waits for connections. Each shows who it is to a thread of its own, so that nobody who connects and says nothing keeps
-//! others waiting; there are at most [`GREETED_AT_ONCE`] of these.
+//! One thread waits for connections, and for the first words of each ([`Newcomers`]). Who has said these shows who it is to a thread of its
+//! own, as long as it has a place ([`Places`]). Nobody who connects and says nothing, or says nothing more, keeps others waiting.
 
 use crate::bulk::{Bulk, Means, Plain, Tls};
 use crate::connection::{Connection, Options};
@@ -10,21 +10,26 @@ use crate::error::{Error, Os, Result};
 use crate::greeting::{self, BULK, Secret, Tickets};
 use crate::handshake;
 use crate::identity::Identity;
+use crate::newcomers::Newcomers;
+use crate::places::{Place, Places};
 use crate::socket::Socket;
 use std::fmt;
-use std::net::{SocketAddr, TcpListener, TcpStream};
-use std::sync::mpsc::{self, RecvTimeoutError, SyncSender, TrySendError};
-use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::io::ErrorKind;
+use std::net::{SocketAddr, TcpListener};
+use std::sync::mpsc::{self, RecvTimeoutError, SyncSender};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 use std::time::Duration;
 use stillframe_kernel::socket;
 
-/// Connections that may be showing who they are at once; more wait.
-pub const GREETED_AT_ONCE: usize = 64;
 /// Connections and refusals that wait for [`Listener::accept`].
 const WAITING: usize = 64;
 /// Stack of a thread that meets a connection.
 const STACK_BYTES: usize = 512 << 10;
+/// Connections that are taken before it is looked whether those that were taken have said something: fewer than may be silent at once.
+const TOGETHER: usize = 64;
+/// How long to wait where the process has no descriptor left, which takes time to change.
+const AGAIN: Duration = Duration::from_millis(10);
 
 /// What is accepted: who of the job connects, and who was refused.
 pub struct Listener {
@@ -47,24 +52,7 @@ struct Door {
     options: Options,
     tickets: Tickets,
     arrived: SyncSender<Result<Connection>>,
-    busy: Mutex<Busy>,
-    freed: Condvar,
-}
-
-#[derive(Default)]
-struct Busy {
-    places: usize,
-    is_closed: bool,
-}
-
-/// One of [`GREETED_AT_ONCE`] places.
-struct Place(Arc<Door>);
-
-impl Drop for Place {
-    fn drop(&mut self) {
-        self.0.busy.lock().unwrap_or_else(PoisonError::into_inner).places -= 1;
-        self.0.freed.notify_one();
-    }
+    places: Arc<Places>,
 }
 
 impl Listener {
@@ -82,11 +70,14 @@ impl Listener {
             options: options.clone(),
             tickets: Tickets::default(),
             arrived,
-            busy: Mutex::default(),
-            freed: Condvar::new(),
+            places: Arc::default(),
         });
+        socket.set_nonblocking(true).map_err(failed("ioctl"))?;
+        let newcomers = Newcomers::new(&socket, options.patience);
+        let newcomers = newcomers.map_err(|failure| failed(failure.call)(failure.source))?;
         let (listens, own) = (Arc::clone(&socket), Arc::clone(&door));
-        let thread = named("still-listen").spawn(move || listen(&listens, &own)).map_err(failed("pthread_create"))?;
+        let listening = move || listen(&listens, newcomers, &own);
+        let thread = named("still-listen").spawn(listening).map_err(failed("pthread_create"))?;
         Ok(Listener { socket, address, arrives: Mutex::new(arrives), door, thread: Some(thread) })
     }
 
@@ -118,7 +109,7 @@ impl Listener {
 
 impl Drop for Listener {
     fn drop(&mut self) {
-        self.door.close();
+        self.door.places.close();
         socket::shut_down(&*self.socket);
         if let Some(thread) = self.thread.take() {
             let _ = thread.join();
@@ -130,70 +121,67 @@ fn named(name: &str) -> thread::Builder {
     thread::Builder::new().name(name.into()).stack_size(STACK_BYTES)
 }
 
-fn listen(socket: &TcpListener, door: &Arc<Door>) {
+fn listen(listener: &TcpListener, mut newcomers: Newcomers, door: &Arc<Door>) {
     loop {
-        let (stream, peer) = match socket.accept() {
-            Ok(accepted) => accepted,
-            // It was shut down.
-            Err(error) if error.kind() == std::io::ErrorKind::InvalidInput => return,
-            Err(_) => {
-                // The one who connected is gone, or the process has no descriptor left, which takes time to change.
-                thread::sleep(Duration::from_millis(10));
-                continue;
+        // However many come, those that came are looked at in between.
+        let mut longest = Some(Duration::ZERO);
+        for _ in 0..TOGETHER {
+            match listener.accept() {
+                Ok((stream, peer)) => {
+                    let added = Socket::new(stream, peer, door.options.silence).and_then(|one| newcomers.add(one));
+                    added.unwrap_or_else(|error| door.tell(error));
+                    continue;
+                }
+                Err(error) if error.kind() == ErrorKind::WouldBlock => longest = None,
+                // It was shut down.
+                Err(error) if error.kind() == ErrorKind::InvalidInput => return,
+                // The one who connected is gone, or there is no descriptor.
+                Err(_) => longest = Some(AGAIN),
             }
-        };
-        let Some(place) = door.place() else { return };
-        let own = Arc::clone(door);
-        // Without a thread the connection is dropped, and tried again by the other side.
-        let _ = named("still-greet").spawn(move || own.meet(stream, peer, place));
+            break;
+        }
+        let come = newcomers.wait(longest).unwrap_or_else(|_| {
+            thread::sleep(AGAIN);
+            Vec::new()
+        });
+        for socket in come.into_iter().filter_map(|number| newcomers.take(number)).collect::<Vec<_>>() {
+            let (own, socket) = (Arc::clone(door), Arc::new(socket));
+            let Some(place) = door.places.take(&socket) else { return };
+            // Without a thread the connection is dropped, and tried again by the other side.
+            let _ = named("still-greet").spawn(move || own.meet(socket, place));
+        }
+        newcomers.expire().into_iter().for_each(|error| door.tell(error));
     }
 }
 
 impl Door {
-    /// Waits for a place, of which there are none any more at the end.
-    fn place(self: &Arc<Door>) -> Option<Place> {
-        let mut busy = self.busy.lock().unwrap_or_else(PoisonError::into_inner);
-        while busy.places >= GREETED_AT_ONCE && !busy.is_closed {
-            busy = self.freed.wait(busy).unwrap_or_else(PoisonError::into_inner);
-        }
-        if busy.is_closed {
-            return None;
-        }
-        busy.places += 1;
-        Some(Place(Arc::clone(self)))
-    }
-
-    fn close(&self) {
-        self.busy.lock().unwrap_or_else(PoisonError::into_inner).is_closed = true;
-        self.freed.notify_all();
-    }
-
-    fn meet(&self, stream: TcpStream, peer: SocketAddr, place: Place) {
-        match self.greet(stream, peer, place) {
+    fn meet(&self, socket: Arc<Socket>, place: Place) {
+        match self.greet(socket, place) {
             // It belongs to another connection.
             Ok(None) => {}
             Ok(Some(connection)) => {
                 // Waits while there are too many that nobody accepts; at the end of the listener nobody will.
                 let _ = self.arrived.send(Ok(connection));
             }
-            Err(error) => match self.arrived.try_send(Err(error)) {
-                Ok(()) | Err(TrySendError::Disconnected(_)) => {}
-                // Whoever is refused may come as often as it likes, and is not told of every time.
-                Err(TrySendError::Full(_)) => {}
-            },
+            Err(error) => self.tell(error),
         }
     }
 
-    fn greet(&self, stream: TcpStream, peer: SocketAddr, place: Place) -> Result<Option<Connection>> {
+    /// Tells of who was refused. Whoever is refused may come as often as it likes, and is not told of every time.
+    fn tell(&self, error: Error) {
+        let _ = self.arrived.try_send(Err(error));
+    }
+
+    fn greet(&self, socket: Arc<Socket>, place: Place) -> Result<Option<Connection>> {
         let Options { means, silence, patience } = &self.options;
-        let deadline = Deadline::after(*patience);
-        let socket = Socket::new(stream, peer, *silence)?;
+        let (peer, deadline) = (socket.peer(), Deadline::after(*patience));
         if socket.begins_with(&BULK, deadline)? {
-            self.tickets.admit(socket, deadline)?;
+            self.tickets.admit(&socket, deadline, || drop(place))?;
             return Ok(None);
         }
-        let socket = Arc::new(socket);
         let (mut out, mut incoming) = handshake::accept(&socket, &self.identity, deadline)?;
+        // It is of the job.
+        drop(place);
         let own = greeting::random()?;
         let other = match greeting::be_greeted(&mut incoming, means, deadline) {
             Ok(other) => other,
@@ -225,8 +213,6 @@ impl Door {
                 // It may come as soon as the other side knows these random bytes.
                 let waiting = self.tickets.expect(Secret::of_connection(&other, &own), peer);
                 greeting::greet(&mut out, means, &own, deadline)?;
-                // It needs a place, too.
-                drop(place);
                 Box::new(Plain::new(waiting.arrive(deadline)?))
             }
         };

@@ -4,7 +4,7 @@ use crate::deadline::Deadline;
 use crate::error::{Error, Os, Result};
 use std::io::{ErrorKind, IoSlice, IoSliceMut};
 use std::net::{SocketAddr, TcpStream};
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, BorrowedFd};
 use std::time::Duration;
 use stillframe_kernel::Failure;
 use stillframe_kernel::socket::{self, FileRoute, Ready};
@@ -14,6 +14,12 @@ use stillframe_kernel::socket::{self, FileRoute, Ready};
 pub(crate) struct Socket {
     stream: TcpStream,
     peer: SocketAddr,
+}
+
+impl AsFd for Socket {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.stream.as_fd()
+    }
 }
 
 impl Socket {
@@ -77,6 +83,15 @@ impl Socket {
                 Ok(None) => self.wait(Ready::Readable, deadline)?,
                 Err(failure) => return Err(self.broken(failure)),
             }
+        }
+    }
+
+    /// Bytes that have come, and stay; 0 at the end of the stream, nothing if none have come.
+    pub(crate) fn peek(&self, into: &mut [u8]) -> Result<Option<usize>> {
+        match self.stream.peek(into) {
+            Ok(count) => Ok(Some(count)),
+            Err(error) if error.kind() == ErrorKind::WouldBlock => Ok(None),
+            Err(error) => Err(Error::Broken { peer: self.peer, call: "recv", source: Os::from(&error) }),
         }
     }
 

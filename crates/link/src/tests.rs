@@ -8,7 +8,8 @@ use crate::frame::{BODY_BYTES_MAX, HEAD_BYTES, Head};
 use crate::greeting::{self, BULK, Secret};
 use crate::handshake;
 use crate::identity::{AUTHORITY, Authority, CERTIFICATE, Identity, KEY};
-use crate::listener::{GREETED_AT_ONCE, Listener};
+use crate::listener::Listener;
+use crate::places::PLACES_MAX;
 use crate::socket::Socket;
 use crate::stream::{Incoming, Outgoing};
 use std::fs;
@@ -23,6 +24,8 @@ use std::time::{Duration, SystemTime};
 
 #[path = "../../stillframe/tests/it/common/watchdog.rs"]
 mod watchdog;
+
+mod strangers;
 
 use watchdog::watchdog;
 
@@ -138,7 +141,7 @@ fn who_speaks_something_else_is_refused_and_nobody_waits_for_it() {
     let good = identity();
     let listener = listen(&good, Means::Plain);
     // Some say nothing, for as long as they like.
-    let silent: Vec<_> = (0..GREETED_AT_ONCE / 2).map(|_| TcpStream::connect(listener.address()).unwrap()).collect();
+    let silent: Vec<_> = (0..PLACES_MAX / 2).map(|_| TcpStream::connect(listener.address()).unwrap()).collect();
     let mut other = TcpStream::connect(listener.address()).unwrap();
     other.write_all(b"GET / HTTP/1.1\r\nHost: here\r\n\r\n").unwrap();
     assert!(matches!(refusal(&listener.accept(LONG).unwrap_err()), Refusal::NotTls { .. }));
