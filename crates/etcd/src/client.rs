@@ -197,14 +197,15 @@ impl Client {
         let (name, generation) = (KEEP_ALIVE.name, self.channel().1);
         match timeout(deadline, answers.message()).await {
             Ok(Ok(Some(answer))) => Ok(answer.ttl),
-            Ok(Ok(None)) => Ok(0),
             Ok(Err(status)) if is_final(&status) => Err(refused(&self.shown(), name, &status)),
             failed => {
                 // The connection may be one that nothing comes out of any more.
                 self.go_on(generation);
                 let last = match failed {
                     Ok(Err(status)) => chain(&status),
-                    _ => "no answer".into(),
+                    // As one may that ends: it says nothing of the lease, of which another one, or the next stream, does.
+                    Ok(Ok(_)) => "it ended the stream without an answer".into(),
+                    Err(_) => "no answer".into(),
                 };
                 Err(Error::Unreachable { call: name, endpoints: self.shown(), waited: deadline, last })
             }
@@ -267,3 +268,6 @@ fn chain(error: &dyn std::error::Error) -> String {
     }
     text
 }
+
+#[cfg(test)]
+mod tests;
