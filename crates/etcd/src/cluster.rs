@@ -119,6 +119,11 @@ impl Cluster {
         self.member.node
     }
 
+    /// What this node told of itself.
+    pub fn own_info(&self) -> &NodeInfo {
+        &self.member.info
+    }
+
     /// Whether it still is a node.
     pub fn standing(&self) -> Standing {
         self.member.state().standing

@@ -71,7 +71,8 @@ pub struct NodeInfo {
     pub name: String,
     /// Where its runtime listens, as it says.
     pub address: String,
-    /// A number by chance, which tells it from others that etcd gave the same number when it had lost its data.
+    /// A number by chance, which tells one start of a runtime from every other: also from those that etcd gave the same number when it
+    /// had lost its data.
     pub incarnation: u64,
 }
 

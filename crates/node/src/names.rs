@@ -246,7 +246,7 @@ impl EtcdCluster {
             links.remove(former);
         }
         // Without a thread for it now, it is tried again.
-        let _ = links.add(node, &info.address);
+        let _ = links.add(node, info);
         runtime.changed_homes();
     }
 
@@ -255,7 +255,7 @@ impl EtcdCluster {
     pub(crate) fn reach_all(&self, links: &Arc<Links>) {
         for (node, info) in self.cluster.nodes() {
             if self.known().is_last(&info.name, node) {
-                let _ = links.add(node, &info.address);
+                let _ = links.add(node, &info);
             }
         }
     }

@@ -156,15 +156,15 @@ impl Service {
         points::hit("node.joined");
         numbers.join(node)?;
         points::hit("node.noted");
-        let cluster = Arc::new(EtcdCluster::new(&etcd, joined, numbers.clone()));
         let hello = Hello {
             protocols: Protocols::OWN,
             job: identity.job().into(),
             node,
             name: options.name.clone(),
-            incarnation: u128::from(node.0),
+            incarnation: joined.own_info().incarnation.into(),
             abi: stillframe_segment::head::ABI,
         };
+        let cluster = Arc::new(EtcdCluster::new(&etcd, joined, numbers.clone()));
         let links = Links::new(hello, identity, linking, options.lease);
         cluster.connect(links.clone());
         let runtime = Runtime::start_locked(node, objects.clone(), cluster.clone(), links.clone(), memory_bytes, lock)?;

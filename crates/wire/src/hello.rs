@@ -43,7 +43,8 @@ pub struct Hello {
     pub node: Node,
     /// Its host, for people.
     pub name: String,
-    /// A number that the runtime chose at random when it began: it tells two that claim one node apart.
+    /// A number that the runtime chose at random when it began, and told who keeps the names: it tells one start of a runtime from every
+    /// other, whatever their numbers and addresses.
     pub incarnation: u128,
     /// The format of its regions.
     pub abi: u32,

@@ -23,6 +23,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 use std::thread;
 use std::time::Duration;
+use stillframe_etcd::NodeInfo;
 use stillframe_kernel::thread::take_no_signals;
 use stillframe_kernel::{boot_ns, points};
 use stillframe_link::{Connection, Cut, Identity, Listener, Options, Receiver, Sender, Source};
@@ -149,16 +150,21 @@ impl Links {
         self.peers.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// There is a node that listens at an address. From now on the runtime hears what it says, and so has to know by now whom it
+    /// There is a node, which told this of itself. From now on the runtime hears what it says, and so has to know by now whom it
     /// [replaces](Runtime::replaced).
     ///
     /// # Errors
     /// Those of a thread that is started.
-    pub fn add(self: &Arc<Self>, node: Node, address: &str) -> Result<()> {
-        if node == self.hello.node || self.peers().contains_key(&node) {
+    pub fn add(self: &Arc<Self>, node: Node, info: &NodeInfo) -> Result<()> {
+        let known = self.peers().get(&node).map(|peer| peer.info.incarnation);
+        if node == self.hello.node || known == Some(info.incarnation) {
             return Ok(());
         }
-        let peer = Arc::new(Peer::new(node, address));
+        // Another runtime has the number, as when etcd has lost its count.
+        if known.is_some() {
+            self.remove(node);
+        }
+        let peer = Arc::new(Peer::new(node, info));
         self.peers().insert(node, peer.clone());
         self.joined.notify_all();
         let (links, of) = (self.clone(), peer.clone());
@@ -274,14 +280,14 @@ impl Links {
     }
 
     fn connect(&self, peer: &Peer) -> Result<Sender, Unconnected> {
-        let address: SocketAddr = peer.address.parse().map_err(|_| Unconnected::Absent)?;
+        let address: SocketAddr = peer.info.address.parse().map_err(|_| Unconnected::Absent)?;
         let connection = Connection::connect(address, &self.identity, &self.options, LIMIT)?;
         let (sender, mut receiver) = connection.split();
         send_alone(&sender, Message::Hello(self.hello.clone()))?;
         let Some(frame) = receiver.next(LIMIT)? else { return Err(Unconnected::Absent) };
         match Message::decode(Kind(frame.kind()), frame.body()) {
             // Another runtime may have the port of one that ended.
-            Ok(Message::Hello(theirs)) if theirs.node == peer.node => match hello::agree(&self.hello, &theirs) {
+            Ok(Message::Hello(theirs)) if peer.is_who(&theirs) => match hello::agree(&self.hello, &theirs) {
                 Ok(_) => Ok(sender),
                 Err(fault) => Err(Unconnected::Refused(fault.to_string())),
             },
@@ -297,13 +303,14 @@ impl Links {
         // Who ends all takes the list once.
         if !self.has_ended() {
             let (sender, mut receiver) = connection.split();
-            if let Some(from) = self.greeted(&sender, &mut receiver) {
+            if let Some(theirs) = self.greeted(&sender, &mut receiver) {
+                let from = theirs.node;
                 points::hit("link.greeted");
                 // Before it is asked whether that is a node still: who removes it looks here after that.
                 if let Some(one) = self.incoming().get_mut(&number) {
                     one.from = Some(from);
                 }
-                if self.has_joined(from, &cut) {
+                if self.has_joined(&theirs, &cut) {
                     // What was on its way on the one before may be lost, and only this side knows what it still waits for.
                     if let Some(runtime) = self.runtime() {
                         runtime.connected(from);
@@ -319,12 +326,14 @@ impl Links {
     /// Waits until this node was told of who is at the other end, who may be quicker than that: the writers that a runtime reports which
     /// was started again would stand against those of its former number, as long as these count. As long as the connection stands it is
     /// waited for: what it said already would be lost with it, and only what it says next would tell it so.
-    fn has_joined(&self, from: Node, connection: &Cut) -> bool {
-        let is_awaited = |peers: &mut BTreeMap<Node, Arc<Peer>>| !peers.contains_key(&from) && !self.has_ended();
+    fn has_joined(&self, theirs: &Hello, connection: &Cut) -> bool {
+        let is_one =
+            |peers: &BTreeMap<Node, Arc<Peer>>| peers.get(&theirs.node).is_some_and(|peer| peer.is_who(theirs));
+        let is_awaited = |peers: &mut BTreeMap<Node, Arc<Peer>>| !is_one(peers) && !self.has_ended();
         loop {
             let waited = self.joined.wait_timeout_while(self.peers(), STANDS, is_awaited);
             let (peers, time) = waited.unwrap_or_else(PoisonError::into_inner);
-            let (is_known, is_over) = (peers.contains_key(&from), !time.timed_out());
+            let (is_known, is_over) = (is_one(&peers), !time.timed_out());
             drop(peers);
             if is_known || is_over || connection.has_ended() {
                 return is_known;
@@ -364,11 +373,11 @@ impl Links {
     }
 
     /// Who is at the other end, if it can be talked to; else it is told why not.
-    fn greeted(&self, sender: &Sender, receiver: &mut Receiver) -> Option<Node> {
+    fn greeted(&self, sender: &Sender, receiver: &mut Receiver) -> Option<Hello> {
         let frame = receiver.next(LIMIT).ok()??;
         let Ok(Message::Hello(theirs)) = Message::decode(Kind(frame.kind()), frame.body()) else { return None };
         match hello::agree(&self.hello, &theirs) {
-            Ok(_) => send_alone(sender, Message::Hello(self.hello.clone())).ok().map(|()| theirs.node),
+            Ok(_) => send_alone(sender, Message::Hello(self.hello.clone())).ok().map(|()| theirs),
             Err(fault) => {
                 let _ = send_alone(sender, Message::Refuse(Refuse { why: fault.to_string() }));
                 None

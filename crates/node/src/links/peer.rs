@@ -6,9 +6,11 @@ use crate::network::Transmission;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
+use stillframe_etcd::NodeInfo;
 use stillframe_kernel::boot_ns;
 use stillframe_roster::writer::Node;
 use stillframe_wire::Message;
+use stillframe_wire::hello::Hello;
 
 /// How often another node is asked whether it is there, and for how long an answer counts.
 ///
@@ -35,7 +37,7 @@ fn nanoseconds(time: Duration) -> u64 {
 #[derive(Debug)]
 pub(super) struct Peer {
     pub(super) node: Node,
-    pub(super) address: String,
+    pub(super) info: NodeInfo,
     pub(super) messages: Channel<Message>,
     pub(super) versions: Channel<Box<dyn Transmission>>,
     /// What was said of it on standard error; empty after it was heard.
@@ -52,10 +54,10 @@ pub(super) struct Peer {
 }
 
 impl Peer {
-    pub(super) fn new(node: Node, address: &str) -> Peer {
+    pub(super) fn new(node: Node, info: &NodeInfo) -> Peer {
         Peer {
             node,
-            address: address.into(),
+            info: info.clone(),
             messages: Channel::new(),
             versions: Channel::new(),
             said: Mutex::default(),
@@ -66,6 +68,11 @@ impl Peer {
             heard_ns: AtomicU64::new(0),
             answered_ns: AtomicU64::new(0),
         }
+    }
+
+    /// Whether this is the runtime that greets so, and not another one with its number or at its address.
+    pub(super) fn is_who(&self, hello: &Hello) -> bool {
+        hello.node == self.node && hello.incarnation == u128::from(self.info.incarnation)
     }
 
     pub(super) fn end(&self) {
@@ -142,7 +149,7 @@ impl Peer {
     pub(super) fn say(&self, why: String) {
         let mut said = self.said();
         if *said != why {
-            eprintln!("still node: node {} at {}: {why}", self.node.0, self.address);
+            eprintln!("still node: node {} at {}: {why}", self.node.0, self.info.address);
             *said = why;
         }
     }

@@ -13,6 +13,9 @@ const LONG: Duration = Duration::from_secs(60);
 const SHORT: Duration = Duration::from_millis(400);
 const ENDLESS: Duration = Duration::from_secs(3600);
 
+/// That of all runtimes here, unless they are others.
+const INCARNATION: u64 = 7;
+
 /// The certificate of a job.
 struct Job(tempfile::TempDir);
 
@@ -34,7 +37,12 @@ impl Job {
 
 fn hello(node: Node) -> Hello {
     let (job, name) = ("heat-17".into(), format!("n{}", node.0));
-    Hello { protocols: Protocols::OWN, job, node, name, incarnation: u128::from(node.0), abi: 1 }
+    Hello { protocols: Protocols::OWN, job, node, name, incarnation: INCARNATION.into(), abi: 1 }
+}
+
+/// What who keeps the names tells of a runtime.
+fn info(address: &str) -> NodeInfo {
+    NodeInfo { name: "n".into(), address: address.into(), incarnation: INCARNATION }
 }
 
 fn until(what: &str, mut is_so: impl FnMut() -> bool) {
@@ -74,8 +82,8 @@ impl Drop for Real {
 /// Two nodes that know each other.
 fn pair(job: &Job, lease: Duration) -> (Real, Real) {
     let (one, two) = (Real::new(job, 1, lease), Real::new(job, 2, lease));
-    one.links.add(Node(2), &two.address).unwrap();
-    two.links.add(Node(1), &one.address).unwrap();
+    one.links.add(Node(2), &info(&two.address)).unwrap();
+    two.links.add(Node(1), &info(&one.address)).unwrap();
     until("they are connected", || one.is_connected(2) && two.is_connected(1));
     (one, two)
 }
@@ -85,19 +93,22 @@ struct Mute {
     node: Node,
     identity: Identity,
     address: String,
+    greeted: mpsc::Receiver<()>,
     pings: mpsc::Receiver<u64>,
 }
 
 impl Mute {
     fn new(job: &Job, number: u32) -> Mute {
-        let (node, listener, (pinged, pings)) = (Node(number), job.listen(), mpsc::channel());
+        let (node, listener) = (Node(number), job.listen());
+        let ((greets, greeted), (pinged, pings)) = (mpsc::channel(), mpsc::channel());
         let address = listener.address().to_string();
         thread::spawn(move || {
             while let Ok(connected) = listener.accept(Duration::MAX) {
                 let (sender, mut receiver) = connected.unwrap().split();
-                let pinged = pinged.clone();
+                let (greets, pinged) = (greets.clone(), pinged.clone());
                 thread::spawn(move || {
-                    send_alone(&sender, Message::Hello(hello(node))).unwrap();
+                    let _ = send_alone(&sender, Message::Hello(hello(node)));
+                    let _ = greets.send(());
                     while let Ok(Some(frame)) = receiver.next(Duration::MAX) {
                         if let Ok(Message::Ping(number)) = Message::decode(Kind(frame.kind()), frame.body()) {
                             let _ = pinged.send(number);
@@ -106,7 +117,7 @@ impl Mute {
                 });
             }
         });
-        Mute { node, identity: job.identity(), address, pings }
+        Mute { node, identity: job.identity(), address, greeted, pings }
     }
 
     /// The number of a ping that came, as one does while nothing else is said.
@@ -133,7 +144,7 @@ impl Mute {
 fn a_node_that_takes_everything_and_answers_no_ping_is_apart() {
     let job = Job::new();
     let (one, mute) = (Real::new(&job, 1, SHORT), Mute::new(&job, 2));
-    one.links.add(Node(2), &mute.address).unwrap();
+    one.links.add(Node(2), &info(&mute.address)).unwrap();
     for _ in 0..3 {
         mute.ping();
         assert!(!one.is_connected(2));
@@ -144,7 +155,7 @@ fn a_node_that_takes_everything_and_answers_no_ping_is_apart() {
 fn a_node_that_answers_no_more_is_apart_though_its_connection_stands() {
     let job = Job::new();
     let (one, mute) = (Real::new(&job, 1, SHORT), Mute::new(&job, 2));
-    one.links.add(Node(2), &mute.address).unwrap();
+    one.links.add(Node(2), &info(&mute.address)).unwrap();
     let answer = mute.connect(&one);
     until("it is connected", || {
         mute.pings.try_iter().for_each(&answer);
@@ -189,4 +200,20 @@ fn a_node_that_was_lost_counts_on_those_who_answered_it_while_its_connections_st
     let (_one, two) = pair(&job, SHORT);
     two.links.remove(Node(1));
     until("nobody counts on it for ever", || !two.links.is_counted_on());
+}
+
+#[test]
+fn a_runtime_that_was_started_at_the_address_of_another_is_not_taken_for_it() {
+    let job = Job::new();
+    let (one, mute) = (Real::new(&job, 1, SHORT), Mute::new(&job, 2));
+    let other = NodeInfo { incarnation: INCARNATION + 1, ..info(&mute.address) };
+    one.links.add(Node(2), &other).unwrap();
+    // It greets whoever connects, again and again, and is told nothing.
+    for _ in 0..4 {
+        mute.greeted.recv_timeout(LONG).expect("it is tried again");
+    }
+    assert!(mute.pings.try_recv().is_err() && !one.is_connected(2));
+    // It is told of the one that listens there, which has the number, too.
+    one.links.add(Node(2), &info(&mute.address)).unwrap();
+    mute.ping();
 }
