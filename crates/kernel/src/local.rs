@@ -23,6 +23,7 @@ use std::fs::File;
 use std::io::{self, IoSlice, IoSliceMut};
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
@@ -75,6 +76,12 @@ pub struct Listener {
 impl AsFd for Listener {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.socket.as_fd()
+    }
+}
+
+impl From<Listener> for OwnedFd {
+    fn from(listener: Listener) -> OwnedFd {
+        listener.socket
     }
 }
 
@@ -205,6 +212,27 @@ pub fn peer(socket: impl AsFd) -> Result<Peer, Failure> {
     }
 }
 
+/// Sees to it that whoever listens at the other end of a connection is one whom this process believes anyway: of its own user or root, or
+/// of the user to whom the directory belongs in which the socket lies.
+///
+/// # Errors
+/// `EACCES` with who it is; as getsockopt(2) and stat(2).
+pub fn check_listener(socket: impl AsFd, dir: &Path) -> io::Result<()> {
+    let peer = peer(socket).map_err(|failure| failure.source)?;
+    let owner = std::fs::metadata(dir)?.uid();
+    if [0, crate::user_id(), owner].contains(&peer.user) {
+        return Ok(());
+    }
+    let why = format!(
+        "user {} listens there, and not user {}, root or user {owner}, whose directory it is: see what process {} is, and who may \
+         write to the directory",
+        peer.user,
+        crate::user_id(),
+        peer.pid,
+    );
+    Err(io::Error::new(io::ErrorKind::PermissionDenied, why))
+}
+
 /// Sends a message with files; `false` if there is no room for it now.
 ///
 /// # Errors
@@ -328,7 +356,10 @@ pub fn is_taken(socket: impl AsFd) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::io::Read;
     use std::os::unix::fs::FileExt;
+    use std::os::unix::process::CommandExt;
+    use std::process::{Command, Stdio};
 
     fn soon() -> Instant {
         Instant::now() + Duration::from_secs(60)
@@ -382,6 +413,38 @@ mod tests {
         assert_eq!(receive(&one, &mut bytes).unwrap().unwrap().bytes, 0);
         drop(listener);
         assert_eq!(connect(&path.join("s"), soon()).unwrap_err().errno(), libc::ECONNREFUSED);
+        std::fs::remove_dir_all(&path).unwrap();
+    }
+
+    #[test]
+    fn somebody_who_listens_in_the_place_of_the_owner_is_not_believed() {
+        let path = PathBuf::from(format!("/dev/shm/stillframe-local-{}-owner", std::process::id()));
+        std::fs::create_dir(&path).unwrap();
+        let folder = Folder::open(&path, false).unwrap();
+        let _own = listen(Kind::Stream, &folder, "own", ".s.new", 0o600, 8).unwrap();
+        check_listener(connect_as(Kind::Stream, &path.join("own"), soon()).unwrap(), &path).unwrap();
+
+        // Of another user: only root makes such processes.
+        if crate::user_id() == 0 {
+            std::fs::set_permissions(&path, std::os::unix::fs::PermissionsExt::from_mode(0o777)).unwrap();
+            let listens = "import socket, sys; s = socket.socket(socket.AF_UNIX); s.bind(sys.argv[1]); s.listen(); print(1, flush=True); \
+                           sys.stdin.read()";
+            let mut other = Command::new("python3")
+                .args(["-c", listens, path.join("other").to_str().unwrap()])
+                .uid(65534)
+                .current_dir("/")
+                .stdin(Stdio::piped())
+                .stdout(Stdio::piped())
+                .spawn()
+                .unwrap();
+            other.stdout.as_mut().unwrap().read_exact(&mut [0]).unwrap();
+            let error =
+                check_listener(connect_as(Kind::Stream, &path.join("other"), soon()).unwrap(), &path).unwrap_err();
+            assert_eq!(error.kind(), io::ErrorKind::PermissionDenied);
+            assert!(error.to_string().contains("user 65534 listens there"), "{error}");
+            drop(other.stdin.take());
+            other.wait().unwrap();
+        }
         std::fs::remove_dir_all(&path).unwrap();
     }
 

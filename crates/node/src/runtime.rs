@@ -108,8 +108,8 @@ impl Runtime {
         memory_bytes: u64,
         lock: File,
     ) -> Result<Runtime> {
-        let socket = objects.dir().join(".objects").join(SOCKET);
-        let listener = socket::listen(&socket)?;
+        let within = objects.dir().join(".objects");
+        let (socket, listener) = (within.join(SOCKET), socket::listen(&within, SOCKET)?);
         let (movers, todo) = channel();
         let (asking, unknown) = channel();
         let exits = Arc::new(Exits::new()?);

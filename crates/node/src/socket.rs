@@ -4,12 +4,13 @@ use crate::error::{Error, Result};
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, IoSlice, Read, Write};
 use std::net::Shutdown;
-use std::os::unix::fs::PermissionsExt;
+use std::os::fd::OwnedFd;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
-use stillframe_kernel::{descriptors, socket};
+use stillframe_kernel::folder::Folder;
+use stillframe_kernel::{descriptors, local, socket, user_id};
 use stillframe_object::runtime::{LINE_BYTES_MAX, Reply, Request};
 
 /// How long a program may take to read a reply before its connection ends.
@@ -106,7 +107,13 @@ impl Clients {
     /// Takes a program's connection, unless there are too many already: then it is told so.
     pub(crate) fn add(&self, number: u64, stream: UnixStream) -> Option<Arc<Client>> {
         stream.set_write_timeout(Some(SLOW)).ok()?;
+        let may_ask = may_ask(&stream);
         let client = Arc::new(Client { stream, out: Mutex::default() });
+        if !may_ask {
+            let why = format!("this runtime answers programs of user {} and root alone", user_id());
+            line_of(&Reply::Failed(why)).map(|line| client.try_write(&line));
+            return None;
+        }
         let mut all = self.lock();
         let limit = descriptors::limit();
         if all.len() as u64 >= limit / OWN_SHARE {
@@ -136,13 +143,26 @@ impl Clients {
     }
 }
 
-/// Listens at a path, where nobody listens any more.
-pub(crate) fn listen(path: &Path) -> Result<UnixListener> {
-    let _ = std::fs::remove_file(path);
-    let listener = UnixListener::bind(path).map_err(Error::io("bind", path))?;
-    // Who may enter the directory is its mode's affair; who may ask is this one's.
-    std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o600)).map_err(Error::io("chmod", path))?;
+/// The name of the socket until it listens.
+const MADE_AS: &str = ".runtime.new";
+
+/// Connections that wait until they are taken.
+const QUEUE: i32 = 128;
+
+/// Listens under a name in a directory, where nobody listens any more. Who may enter the directory is its mode's affair; who may ask is
+/// this one's: before the socket has its mode it does not listen, and nobody can connect to it.
+pub(crate) fn listen(dir: &Path, name: &str) -> Result<UnixListener> {
+    let folder = Folder::open(dir, true).map_err(Error::io("open", dir))?;
+    let made = local::listen(local::Kind::Stream, &folder, name, MADE_AS, 0o600, QUEUE);
+    let listener = made.map_err(|failure| Error::io(failure.call, dir.join(name))(failure.source))?;
+    let listener = UnixListener::from(OwnedFd::from(listener));
+    listener.set_nonblocking(false).map_err(Error::io("ioctl", dir.join(name)))?;
     Ok(listener)
+}
+
+/// Whether somebody may ask who reached the socket, whatever became of its mode: its own user, and root.
+fn may_ask(stream: &UnixStream) -> bool {
+    local::peer(stream).is_ok_and(|peer| peer.user == 0 || peer.user == user_id())
 }
 
 /// Takes what a program asks, until its connection ends.
@@ -161,5 +181,74 @@ pub(crate) fn serve(client: &Client, mut ask: impl FnMut(Request) -> Option<Repl
         if let Some(reply) = reply {
             answer(&reply);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::PermissionsExt;
+    use std::os::unix::process::CommandExt;
+    use std::process::{Command, Stdio};
+
+    const NAME: &str = "runtime";
+
+    fn place() -> tempfile::TempDir {
+        tempfile::Builder::new().prefix("stillframe-test-socket-").tempdir_in("/dev/shm").unwrap()
+    }
+
+    #[cfg(feature = "points")]
+    fn mode_of(path: &Path) -> Option<u32> {
+        Some(path.metadata().ok()?.permissions().mode() & 0o777)
+    }
+
+    /// Wherever the thread dies, also where the socket is bound and its mode is that of the umask.
+    #[cfg(feature = "points")]
+    #[test]
+    fn a_socket_has_its_name_when_it_has_its_mode() {
+        use stillframe_kernel::points::{Fate, set_fate};
+
+        let place = place();
+        let (name, made_as) = (place.path().join(NAME), place.path().join(MADE_AS));
+        let mut was_bound = false;
+        for after in 0.. {
+            set_fate(Some((Fate::Dies, after)));
+            let died = std::panic::catch_unwind(|| listen(place.path(), NAME).map(drop));
+            if set_fate(None).is_some() {
+                died.unwrap().unwrap();
+                break;
+            }
+            was_bound |= made_as.exists() && mode_of(&name).is_none();
+            assert!(mode_of(&name).is_none_or(|mode| mode == 0o600), "{after}");
+        }
+        assert!(was_bound && !made_as.exists());
+        assert_eq!(mode_of(&name), Some(0o600));
+        let listener = listen(place.path(), NAME).unwrap();
+        UnixStream::connect(&name).unwrap();
+        listener.accept().unwrap();
+    }
+
+    #[test]
+    fn another_user_is_told_that_it_may_not_ask_whatever_the_mode_became() {
+        let place = place();
+        let listener = listen(place.path(), NAME).unwrap();
+        let own = UnixStream::connect(place.path().join(NAME)).unwrap();
+        assert!(Clients::default().add(1, listener.accept().unwrap().0).is_some());
+        drop(own);
+        // Only root makes processes of others.
+        if user_id() != 0 {
+            return;
+        }
+        for (path, mode) in [(place.path().into(), 0o755), (place.path().join(NAME), 0o666)] {
+            std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode)).unwrap();
+        }
+        let asks = "import socket, sys; s = socket.socket(socket.AF_UNIX); s.connect(sys.argv[1]); print(s.makefile().readline())";
+        let path = place.path().join(NAME);
+        let mut other = Command::new("python3");
+        let other =
+            other.args(["-c", asks]).arg(path).uid(65534).current_dir("/").stdout(Stdio::piped()).spawn().unwrap();
+        assert!(Clients::default().add(1, listener.accept().unwrap().0).is_none());
+        let told = String::from_utf8(other.wait_with_output().unwrap().stdout).unwrap();
+        assert!(told.contains("failed") && told.contains("root alone"), "{told}");
     }
 }

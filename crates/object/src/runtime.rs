@@ -16,6 +16,7 @@ use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 use std::time::Duration;
 use stillframe_kernel::folder::Access;
+use stillframe_kernel::local;
 use stillframe_kernel::lock::{self, Kind};
 
 /// The runtime's socket, in the directory of objects.
@@ -208,6 +209,8 @@ impl Connection {
         let stream = UnixStream::connect(&path);
         let stream =
             stream.map_err(|error| Error::NoRuntime { path: path.clone(), why: format!("connect: {error}") })?;
+        let checked = local::check_listener(&stream, &directory.objects.path);
+        checked.map_err(|error| Error::NoRuntime { path: path.clone(), why: error.to_string() })?;
         let failed = |error| Error::NoRuntime { path: path.clone(), why: format!("setsockopt: {error}") };
         stream.set_write_timeout(Some(ANSWER)).map_err(failed)?;
         Ok(Connection { stream: BufReader::new(stream), path, line: Vec::new(), has_ended: false, limit: None })

@@ -10,6 +10,7 @@ use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
+use stillframe_kernel::local;
 
 /// The runtime's socket, below the directory of regions.
 const SOCKET: &str = ".objects/runtime";
@@ -110,6 +111,8 @@ impl Elsewhere {
         // A name of a region has no letter that JSON would write otherwise.
         let line = format!("{{\"group\":{{\"name\":\"{}\"}}}}\n", self.group);
         let asked = UnixStream::connect(&self.path).and_then(|mut stream| {
+            // Somebody else's is none.
+            local::check_listener(&stream, self.path.parent().unwrap_or(&self.path))?;
             stream.set_write_timeout(Some(AGAIN))?;
             stream.write_all(line.as_bytes())?;
             Ok(stream)
