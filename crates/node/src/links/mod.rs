@@ -165,7 +165,14 @@ impl Links {
             self.remove(node);
         }
         let peer = Arc::new(Peer::new(node, info));
-        self.peers().insert(node, peer.clone());
+        {
+            let mut peers = self.peers();
+            // Who ends all takes the list once.
+            if self.has_ended() {
+                return Ok(());
+            }
+            peers.insert(node, peer.clone());
+        }
         self.joined.notify_all();
         let (links, of) = (self.clone(), peer.clone());
         let messages = self.spawn("messages", move || links.send_all_messages(&of));

@@ -217,3 +217,13 @@ fn a_runtime_that_was_started_at_the_address_of_another_is_not_taken_for_it() {
     one.links.add(Node(2), &info(&mute.address)).unwrap();
     mute.ping();
 }
+
+/// Whoever follows the names may hear of a node just then: connections that nobody ends would go on to answer.
+#[test]
+fn a_node_whose_connections_have_ended_makes_no_others() {
+    let job = Job::new();
+    let (one, mute) = (Real::new(&job, 1, ENDLESS), Mute::new(&job, 2));
+    one.links.end();
+    one.links.add(Node(2), &info(&mute.address)).unwrap();
+    assert!(one.links.peers().is_empty());
+}
