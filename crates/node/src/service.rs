@@ -318,9 +318,16 @@ fn above_all() -> Node {
 }
 
 #[cfg(test)]
+#[path = "../../etcd/tests/it/proxy/mod.rs"]
+mod proxy;
+
+#[cfg(test)]
 mod tests {
     use super::*;
+    use crate::cluster::Cluster;
+    use std::num::NonZeroU64;
     use stillframe_link::identity;
+    use stillframe_wire::ObjectId;
 
     const LONG: Duration = Duration::from_secs(60);
 
@@ -334,8 +341,8 @@ mod tests {
             Place(place)
         }
 
-        fn start(&self, name: &str) -> Service {
-            let options = ServiceOptions {
+        fn options(&self, name: &str) -> ServiceOptions {
+            ServiceOptions {
                 dir: self.0.path().join(name),
                 name: name.into(),
                 listen: "127.0.0.1:0".parse().unwrap(),
@@ -346,7 +353,11 @@ mod tests {
                 memory_bytes: None,
                 means: Means::Tls,
                 lease: LONG,
-            };
+            }
+        }
+
+        fn start(&self, name: &str) -> Service {
+            let options = self.options(name);
             let begin = std::time::Instant::now();
             loop {
                 match Service::start(options.clone()) {
@@ -408,5 +419,34 @@ mod tests {
             assert_eq!(here.wait_newer(version - 1, LONG).unwrap(), version);
             assert_eq!(there.wait_newer(version - 1, LONG).unwrap(), version);
         }
+    }
+
+    /// Between the nodes everything goes on.
+    #[test]
+    fn a_home_that_is_cut_off_from_etcd_alone_does_not_act_beside_its_successor() {
+        let (place, etcd) = (Place::new(), Child::options().deadline(LONG).start().unwrap());
+        let proxy = proxy::Proxy::start(etcd.endpoint());
+        let start = |name: &str, endpoint: String| {
+            // Long enough for one that gets no processor for a while to keep its own.
+            let lease = Duration::from_secs(5);
+            Service::start(ServiceOptions { names: vec![endpoint], lease, ..place.options(name) }).unwrap()
+        };
+        let (first, second) = (start("a", etcd.endpoint().into()), start("b", proxy.endpoint()));
+        let acts = |service: &Service, id| service.cluster.home(id).is_some_and(|(node, _)| node == service.node());
+        let ids = || (1..=1000).filter_map(NonZeroU64::new).map(ObjectId);
+        let begin = std::time::Instant::now();
+        let id = loop {
+            assert!(begin.elapsed() < LONG, "the second node becomes a home");
+            thread::sleep(Duration::from_millis(5));
+            if let Some(id) = ids().find(|id| acts(&second, *id)) {
+                break id;
+            }
+        };
+        proxy.cut();
+        while !acts(&first, id) {
+            assert!(begin.elapsed() < LONG, "it has a successor");
+            thread::sleep(Duration::from_millis(5));
+        }
+        assert!(!acts(&second, id));
     }
 }
