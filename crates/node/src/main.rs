@@ -97,7 +97,7 @@ struct Run {
     /// machine, and what the site has, such as verbs;ofi_rxm or cxi. Versions then go beside TLS, as with --plain.
     #[arg(long, value_name = "tcp|fabric[:PROVIDER]", default_value = "tcp", conflicts_with = "plain")]
     bulk: Bulk,
-    /// Seconds after which a node that is not heard of counts as lost
+    /// Seconds after which a node that is not heard of counts as lost. All nodes of a job say the same
     #[arg(long, value_name = "SECONDS", default_value_t = 3)]
     lease: u64,
     /// Nice value, 0 to 19: how far it steps back behind the simulation

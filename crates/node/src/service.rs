@@ -60,7 +60,7 @@ pub struct ServiceOptions {
     pub memory_bytes: Option<u64>,
     /// How versions travel, on all nodes alike.
     pub means: Means,
-    /// After how long a node that is not heard of counts as lost.
+    /// After how long a node that is not heard of counts as lost, on all nodes alike.
     pub lease: Duration,
 }
 
