@@ -12,7 +12,7 @@ from ._numbers import whole
 
 if TYPE_CHECKING:
     import numpy as np
-    from numpy.typing import DTypeLike
+    from numpy.typing import DTypeLike, NDArray
 
 numpy: Any
 try:
@@ -86,6 +86,12 @@ def _from_numpy(dtype: np.dtype[Any]) -> Native:
         return "bool"
     if dtype.name == "bfloat16":
         return "bfloat16"
+    if dtype.isbuiltin == 2:
+        # numpy says "V" of most of them, which would make them bytes without meaning.
+        raise MisuseError(
+            f"dtype {dtype.name} of another package is not supported: publish its bits as array.view('u{dtype.itemsize}'), "
+            "or its numbers as array.astype('f4')"
+        )
     return _plain(dtype.kind, dtype.itemsize, str(dtype))
 
 
@@ -107,7 +113,7 @@ def _plain(kind: str, size: int, said: str) -> str:
 
 
 def numpy_dtype(native: Native) -> np.dtype[Any]:
-    """The dtype as numpy knows it. It has no bfloat16: that of ml_dtypes where there is one, else the bits."""
+    """The dtype as numpy shows elements where they lie. It has no bfloat16: that of ml_dtypes where there is one, else the bits."""
     if native == "bfloat16":
         return cast("np.dtype[Any]", numpy.dtype("uint16" if bfloat16 is None else bfloat16))
     if isinstance(native, str):
@@ -123,6 +129,37 @@ def numpy_dtype(native: Native) -> np.dtype[Any]:
         "itemsize": size,
     }
     return cast("np.dtype[Any]", numpy.dtype(spec))
+
+
+def has_bfloat16(native: Native | None) -> bool:
+    """Whether elements are numbers of bfloat16, or records that have some."""
+    if native is None or isinstance(native, str):
+        return native == "bfloat16"
+    return any(has_bfloat16(dtype) for _, dtype, _ in native[0])
+
+
+def number_dtype(native: Native) -> np.dtype[Any]:
+    """The dtype of elements that are computed with: that of :func:`numpy_dtype`, but float32 for bfloat16."""
+    if not has_bfloat16(native):
+        return numpy_dtype(native)
+    if isinstance(native, str):
+        return cast("np.dtype[Any]", numpy.dtype("float32"))
+    return cast("np.dtype[Any]", numpy.dtype([(name, number_dtype(dtype)) for name, dtype, _ in native[0]]))
+
+
+def numbers_of(array: Any, native: Native | None) -> NDArray[Any]:
+    """The elements with the dtype of :func:`number_dtype`: the array itself, or a copy if there is bfloat16 in it."""
+    if native is None or not has_bfloat16(native):
+        return cast("NDArray[Any]", array)
+    array = numpy.asarray(array)
+    if isinstance(native, str):
+        # A bfloat16 is the upper half of the float32 that is the same number.
+        bits = array.view("uint16").astype("uint32") << 16
+        return cast("NDArray[Any]", numpy.asarray(bits).view("float32"))
+    numbers = numpy.empty(array.shape, number_dtype(native))
+    for name, dtype, _ in native[0]:
+        numbers[name] = numbers_of(array[name], dtype)
+    return cast("NDArray[Any]", numbers)
 
 
 def item_bytes(native: Native) -> int:

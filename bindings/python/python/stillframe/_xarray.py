@@ -18,7 +18,7 @@ from ._group import GroupSnapshot, open_any
 from ._object import Dims, Object, ObjectVersion, open_object
 from ._object_xarray import dataset_of
 from ._observer import Snapshot, Variable
-from ._types import CHUNK_BYTES, Scalar
+from ._types import CHUNK_BYTES, Native, Scalar, number_dtype, numbers_of
 from ._whole import Whole, names_of
 
 #: The attribute that names a variable's dimensions.
@@ -122,7 +122,7 @@ def variables_of(held: Held, reopen: Reopen | None) -> Iterable[tuple[str, xr.Va
     """The variables, none of which has been read."""
     if isinstance(held, Snapshot):
         for name, variable in held.variables.items():
-            array = Array(held, name, variable.shape, variable.dtype, reopen)
+            array = Array(held, name, variable.shape, variable.native, reopen)
             yield name, wrap(array, variable, variable.attrs, chunks_of(variable))
         return
     for name in names_of(held):
@@ -133,11 +133,11 @@ def variables_of(held: Held, reopen: Reopen | None) -> Iterable[tuple[str, xr.Va
             for rank, part in enumerate(held):
                 if name in part:
                     variable = part.variables[name]
-                    array = Array(held, name, variable.shape, variable.dtype, reopen, rank)
+                    array = Array(held, name, variable.shape, variable.native, reopen, rank)
                     attrs = {**variable.attrs, "note": str(error)}
                     yield f"{name}.{rank}", wrap(array, variable, attrs, chunks_of(variable), f"{name}.{rank}")
             continue
-        array = Array(held, name, whole.shape, whole.dtype, reopen)
+        array = Array(held, name, whole.shape, whole.native, reopen)
         yield name, wrap(array, whole, whole.attrs, pieces_of(whole))
 
 
@@ -202,34 +202,37 @@ class Array(BackendArray):
         held: Held,
         name: str,
         shape: tuple[int, ...],
-        dtype: np.dtype[Any],
+        native: Native,
         reopen: Reopen | None,
         rank: int | None = None,
     ) -> None:
         self._held = held
         self._name = name
+        self._native = native
         self._reopen = reopen
         self._rank = rank
         self.shape = shape
-        self.dtype = dtype
+        self.dtype = number_dtype(native)
 
     def __getitem__(self, key: indexing.ExplicitIndexer) -> Any:
         return indexing.explicit_indexing_adapter(key, self.shape, indexing.IndexingSupport.BASIC, self._read)
 
     def _read(self, key: tuple[int | slice, ...]) -> NDArray[Any]:
-        if isinstance(self._held, GroupSnapshot):
-            if self._rank is None:
-                return Whole.of(self._held, self._name)[key]
-            return np.array(self._held[self._rank][self._name][key])
-        return np.array(self._held[self._name][key])
+        if isinstance(self._held, Snapshot):
+            found = np.array(self._held[self._name][key])
+        elif self._rank is None:
+            found = Whole.of(self._held, self._name)[key]
+        else:
+            found = np.array(self._held[self._rank][self._name][key])
+        return numbers_of(found, self._native)
 
     def __reduce__(self) -> tuple[Any, ...]:
         if self._reopen is None:
             raise MisuseError(f"'{self._name}' belongs to a snapshot of this process; open the dataset by its name")
-        return rebuild, (self._reopen, self._name, self.shape, self.dtype, self._rank)
+        return rebuild, (self._reopen, self._name, self.shape, self._native, self._rank)
 
 
-def rebuild(reopen: Reopen, name: str, shape: tuple[int, ...], dtype: np.dtype[Any], rank: int | None) -> Array:
+def rebuild(reopen: Reopen, name: str, shape: tuple[int, ...], native: Native, rank: int | None) -> Array:
     """The array in another process."""
     region, version, dir = reopen
-    return Array(hold(region, version, 0.0, dir), name, shape, dtype, reopen, rank)
+    return Array(hold(region, version, 0.0, dir), name, shape, native, reopen, rank)

@@ -11,7 +11,9 @@ from numpy.typing import NDArray
 from .._errors import MisuseError, UnknownVariable
 from .._group import GroupSnapshot
 from .._observer import Snapshot
+from .._types import Native, numbers_of
 from .._whole import Whole, part_of
+from ._copies import Copies
 
 #: Where a reducer finds variables: a version of a region, one of all ranks of a group, or a program's own arrays.
 Source = Snapshot | GroupSnapshot | Mapping[str, NDArray[Any]]
@@ -34,7 +36,7 @@ def blocks(source: Source, name: str, count: int = BLOCK) -> Iterator[NDArray[An
             part: Source = source[rank]
             if inside is not None:
                 # Ghost cells lie between the others, so what is left is moved together.
-                part = {variable: source[rank][variable][inside]}
+                part = {variable: numbers_of(source[rank][variable][inside], source[rank].variables[variable].native)}
             yield from blocks(part, name, count)
         return
     variable, fields = locate(source, name)
@@ -44,8 +46,9 @@ def blocks(source: Source, name: str, count: int = BLOCK) -> Iterator[NDArray[An
         # "A" is the array's own order, in which nothing has to be moved.
         flat = source[variable].reshape(-1, order="A")
         pieces = (flat[start : start + count] for start in range(0, len(flat), count))
+    native = native_of(source, variable)
     for piece in pieces:
-        yield within(piece, fields, name)
+        yield within(piece, fields, name, native)
 
 
 def shares(ranks: GroupSnapshot, variable: str) -> Iterator[tuple[int, tuple[slice, ...] | None]]:
@@ -63,9 +66,10 @@ def whole(source: Source, name: str) -> NDArray[Any]:
     """The variable, or field of records, as one array: of a snapshot where it lies, of a group put together."""
     if isinstance(source, GroupSnapshot):
         variable, fields = next((found for part in source if (found := find(part, name))), (name, []))
-        return within(source.gather(variable), fields, name)
+        native = next((native_of(part, variable) for part in source if variable in part), None)
+        return within(source.gather(variable), fields, name, native)
     variable, fields = locate(source, name)
-    return within(source[variable], fields, name)
+    return within(source[variable], fields, name, native_of(source, variable))
 
 
 def find(names: Mapping[str, Any], name: str) -> tuple[str, list[str]] | None:
@@ -87,13 +91,22 @@ def locate(names: Mapping[str, Any], name: str) -> tuple[str, list[str]]:
     return found
 
 
-def within(array: NDArray[Any], fields: list[str], name: str) -> NDArray[Any]:
-    """A field of records."""
+def native_of(source: Source, variable: str) -> Native | None:
+    """The dtype that a version tells of a variable; None of a program's own arrays, whose dtype is all that is known."""
+    return source.variables[variable].native if isinstance(source, (Snapshot, Copies)) else None
+
+
+def within(array: NDArray[Any], fields: list[str], name: str, native: Native | None) -> NDArray[Any]:
+    """A field of records, as numbers to compute with."""
     for field in fields:
         if field not in (array.dtype.names or ()):
             raise MisuseError(f"'{name}': elements of {array.dtype} have no field '{field}'")
         array = array[field]
-    return array
+        if native is not None and not isinstance(native, str):
+            native = next(dtype for known, dtype, _ in native[0] if known == field)
+    if native is None and array.dtype.name == "bfloat16":
+        native = "bfloat16"
+    return numbers_of(array, native)
 
 
 def regular(pieces: Iterator[NDArray[Any]], count: int) -> Iterator[NDArray[Any]]:
