@@ -110,22 +110,6 @@ def test_blocks_are_all_elements_in_order() -> None:
             analysis.Statistics("cells")(snapshot)
 
 
-@pytest.mark.parametrize("bins", [10, np.array([-3, -0.5, 0, 0.1, 4.0])])
-def test_histograms_are_numpys(bins: Any) -> None:
-    values = np.random.default_rng(4).normal(size=200_000)
-    expected, edges = np.histogram(values, bins)
-    found = analysis.Histogram("u", bins)({"u": values})
-    assert np.array_equal(found["u_count"], expected) and np.allclose(found["u_edges"], edges)
-    with pytest.raises(sf.MisuseError, match="ascend"):
-        analysis.Histogram("u", [1.0, 1.0, 2.0])
-
-
-def test_a_histogram_of_one_number_has_bins_around_it() -> None:
-    found = analysis.Histogram("u", 4)({"u": np.full(10, 3.0)})
-    assert found["u_edges"][0] == 2.5 and found["u_edges"][-1] == 3.5  # type: ignore[index]
-    assert sum(found["u_count"]) == 10  # type: ignore[arg-type]
-
-
 @pytest.mark.parametrize("shape", [(64,), (63,), (32, 48), (12, 15, 16)])
 @pytest.mark.parametrize("kind", ["f8", "c16"])
 def test_powers_add_up_to_the_mean_square(shape: tuple[int, ...], kind: str) -> None:

@@ -1,6 +1,7 @@
 //! A file of comma-separated values with a line per version, which goes on where an earlier run stopped.
 
-use super::moments::{Bins, Moments};
+use super::bins::Bins;
+use super::moments::Moments;
 use crate::failure::Failure;
 use crate::value::Value;
 use std::fs::{File, OpenOptions};
@@ -66,8 +67,8 @@ impl Table {
             .filter_map(|name| name.split_once(':'))
             .map(|(low, high)| Some((low.parse().ok()?, high.parse().ok()?)))
             .collect::<Option<_>>()?;
-        let (first, last) = (spans.first()?, spans.last()?);
-        Some(Bins::new(first.0, last.1, spans.len()))
+        let edges = spans.iter().map(|span| span.0).chain([spans.last()?.1]);
+        Some(Bins::of_edges(edges.collect()))
     }
 
     /// Writes the line of a version, whole.

@@ -1,5 +1,6 @@
 //! `still stats`: numbers about a variable, version by version.
 
+mod bins;
 mod file;
 mod moments;
 mod scope;
@@ -11,8 +12,9 @@ use crate::slice::format_shape;
 use crate::table::sanitize;
 use crate::units::parse_seconds;
 use crate::value::Value;
+use bins::Bins;
 use file::Table;
-use moments::{Bins, Decoder, Moments};
+use moments::{Decoder, Moments};
 use scope::Scope;
 use serde::Serialize;
 use std::path::PathBuf;
@@ -38,7 +40,9 @@ looked at whole.
 
 A line of the CSV file is written as soon as it is known. It has the columns version, time (the
 version's attribute of that name), count, nans, min, max, mean, std, sum, and with --histogram
-below, above, and one per bin, called LOW:HIGH. The last bin includes its upper edge.
+below, above, and one per bin, called LOW:HIGH. The last bin includes its upper edge. Infinite
+numbers lie below or above. Where bins would be too narrow for numbers of double precision, as
+around a single large number, they reach farther than the numbers or --range do.
 
 With --json: one object per version and line: {\"region\", \"version\", \"published_ns\", \"attributes\",
 \"variable\", \"units\", \"count\", \"nans\", \"min\", \"max\", \"mean\", \"std\", \"sum\", \"histogram\": {\"edges\",
@@ -86,8 +90,8 @@ pub struct Args {
 fn parse_range(text: &str) -> Result<(f64, f64), String> {
     let ends = text.split_once(':').and_then(|(low, high)| Some((low.trim().parse().ok()?, high.trim().parse().ok()?)));
     match ends {
-        Some((low, high)) if low < high && f64::is_finite(high - low) => Ok((low, high)),
-        _ => Err("give two numbers, the lower one first, such as 0:1.5".into()),
+        Some((low, high)) if low < high && f64::is_finite(low) && f64::is_finite(high) => Ok((low, high)),
+        _ => Err("give two finite numbers, the lower one first, such as 0:1.5".into()),
     }
 }
 
@@ -187,7 +191,7 @@ impl Follower<'_> {
         Ok(())
     }
 
-    /// One pass over the elements, or two if the bins have first to be found.
+    /// One pass over the elements, or two if the bins have first to be found; three if some numbers are infinite.
     fn look(&mut self, scope: &Scope) -> Result<(Moments, Option<Bins>), Failure> {
         let mut found = Moments::default();
         let mut bins = self.bins.as_ref().map(Bins::emptied);
@@ -211,7 +215,15 @@ impl Follower<'_> {
                 });
             })?;
             if let (Some(count), None) = (self.args.histogram, &bins) {
-                let (low, high) = range(&found);
+                let mut finite = Range::default();
+                let ends = [found.least().number(), found.most().number()];
+                if ends.iter().flatten().all(|end| end.is_finite()) {
+                    finite.add(&ends.map(Option::unwrap_or_default));
+                } else {
+                    let mut numbers = decoder()?;
+                    scope.visit(&mut |piece| numbers.take(piece, &mut |_, block| finite.add(block)))?;
+                }
+                let (low, high) = finite.ends();
                 let mut first = Bins::new(low, high, count as usize);
                 let mut numbers = decoder()?;
                 scope.visit(&mut |piece| numbers.take(piece, &mut |_, block| first.add(block)))?;
@@ -274,13 +286,30 @@ impl Follower<'_> {
     }
 }
 
-/// Where bins begin and end that are to hold these numbers.
-fn range(found: &Moments) -> (f64, f64) {
-    let ends = (found.least().number().unwrap_or(f64::NAN), found.most().number().unwrap_or(f64::NAN));
-    match ends {
-        (low, high) if low < high && (high - low).is_finite() => (low, high),
-        (low, high) if low == high && low.is_finite() && low + 0.5 > low => (low - 0.5, low + 0.5),
-        _ => (0.0, 1.0),
+/// The smallest and the largest of finite numbers.
+struct Range {
+    least: f64,
+    most: f64,
+}
+
+impl Default for Range {
+    fn default() -> Range {
+        Range { least: f64::INFINITY, most: f64::NEG_INFINITY }
+    }
+}
+
+impl Range {
+    /// Takes in a block.
+    fn add(&mut self, block: &[f64]) {
+        for number in block.iter().filter(|number| number.is_finite()) {
+            self.least = self.least.min(*number);
+            self.most = self.most.max(*number);
+        }
+    }
+
+    /// Where bins begin and end that hold these numbers; 0 and 1 if there are none.
+    fn ends(&self) -> (f64, f64) {
+        if self.least <= self.most { (self.least, self.most) } else { (0.0, 1.0) }
     }
 }
 
@@ -368,6 +397,7 @@ mod tests {
     #[test]
     fn ranges_are_two_numbers() {
         assert_eq!(parse_range("-1: 2.5"), Ok((-1.0, 2.5)));
+        assert_eq!(parse_range("-1.7e308:1.7e308"), Ok((-1.7e308, 1.7e308)));
         for wrong in ["", "1", "2:1", "1:1", "a:b", "0:inf", "nan:1"] {
             assert!(parse_range(wrong).is_err(), "{wrong}");
         }

@@ -216,67 +216,6 @@ fn is_less(one: &Value, other: &Value) -> bool {
     }
 }
 
-/// How many numbers lie in each of equal bins.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Bins {
-    /// Where bins begin and end; one more than there are bins.
-    pub edges: Vec<f64>,
-    /// How many lie in each. The upper edge belongs to the last one.
-    pub counts: Vec<u64>,
-    /// How many lie below the first edge.
-    pub below: u64,
-    /// How many lie above the last one.
-    pub above: u64,
-}
-
-impl Bins {
-    /// Empty bins between two different numbers.
-    pub fn new(low: f64, high: f64, count: usize) -> Bins {
-        let edge = |place: usize| match place == count {
-            true => high,
-            false => low + (high - low) * (place as f64 / count as f64),
-        };
-        Bins { edges: (0..=count).map(edge).collect(), counts: vec![0; count], below: 0, above: 0 }
-    }
-
-    /// The same bins without content.
-    pub fn emptied(&self) -> Bins {
-        Bins { edges: self.edges.clone(), counts: vec![0; self.counts.len()], below: 0, above: 0 }
-    }
-
-    /// Takes in a block. What is no number is in no bin.
-    pub fn add(&mut self, block: &[f64]) {
-        let (low, high) = (self.edges[0], self.edges[self.counts.len()]);
-        let scale = self.counts.len() as f64 / (high - low);
-        let last = self.counts.len() - 1;
-        for &number in block {
-            if number < low {
-                self.below += 1;
-            } else if number > high {
-                self.above += 1;
-            } else if !number.is_nan() {
-                let mut bin = (((number - low) * scale) as usize).min(last);
-                // What arithmetic rounded across an edge goes where the edge says.
-                if number < self.edges[bin] {
-                    bin -= 1;
-                } else if bin < last && number >= self.edges[bin + 1] {
-                    bin += 1;
-                }
-                self.counts[bin] += 1;
-            }
-        }
-    }
-
-    /// The bins as a row of bars.
-    pub fn draw(&self) -> String {
-        const BARS: [char; 9] = [' ', '▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
-        let most = self.counts.iter().copied().max().unwrap_or(0).max(1);
-        // What is there at all is seen.
-        let bar = |count: &u64| BARS[(count * 8).div_ceil(most) as usize];
-        self.counts.iter().map(bar).collect()
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -310,25 +249,6 @@ mod tests {
             prop_assert_eq!(found.most(), Value::Float64(numbers.iter().copied().fold(f64::MIN, f64::max)));
             prop_assert!((found.mean() - mean).abs() < 1e-9);
             prop_assert!((found.deviation() - variance.sqrt()).abs() < 1e-9);
-        }
-
-        #[test]
-        fn each_number_is_in_the_bin_between_whose_edges_it_lies(
-            numbers in proptest::collection::vec(-1.5f64..1.5, 1..500),
-            count in 1usize..40,
-        ) {
-            let mut bins = Bins::new(-1.1, 0.7, count);
-            let edges = bins.edges.clone();
-            // Edges themselves are where arithmetic errs.
-            let numbers: Vec<f64> = numbers.into_iter().chain(edges.clone()).collect();
-            bins.add(&numbers);
-            for bin in 0..count {
-                let last = bin + 1 == count;
-                let inside = |number: &&f64| **number >= edges[bin] && (**number < edges[bin + 1] || last && **number == edges[count]);
-                prop_assert_eq!(bins.counts[bin], numbers.iter().filter(inside).count() as u64, "bin {}", bin);
-            }
-            let all = bins.counts.iter().sum::<u64>() + bins.below + bins.above;
-            prop_assert_eq!(all, numbers.len() as u64);
         }
     }
 
@@ -364,11 +284,5 @@ mod tests {
         assert_eq!(moments(&DType::Complex(16), &bytes, &[5]).mean(), 3.0);
         assert_eq!(moments(&DType::Bool, &[1, 0, 0, 1], &[]).mean(), 0.5);
         assert!(Decoder::new(&DType::Bytes(4)).is_none());
-    }
-
-    #[test]
-    fn bars_show_what_is_there() {
-        let bins = Bins { counts: vec![0, 1, 800, 400], ..Bins::new(0.0, 4.0, 4) };
-        assert_eq!(bins.draw(), " ▁█▄");
     }
 }

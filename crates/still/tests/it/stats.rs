@@ -295,3 +295,39 @@ fn what_looks_is_of_the_idle_class_unless_it_is_to_take_what_it_needs() {
         assert_eq!(class(impolite.0.id()), own, "{args:?}");
     }
 }
+
+#[test]
+fn bins_hold_whatever_finite_numbers_the_first_version_has() {
+    let scene = Scene::new();
+    let mut region = Region::options().dir(scene.dir()).keep(8).create("heat").unwrap();
+    let u = region.array::<f64>("u", &[4]).unwrap();
+    let firsts = [
+        [1e20; 4],
+        [0.0, 0.0, 5e-324, 5e-324],
+        [-1.7e308, 0.0, 1.0, 1.7e308],
+        [f64::NEG_INFINITY, 1.0, f64::NAN, 2.0],
+        [f64::INFINITY; 4],
+    ];
+    for (version, numbers) in (1..).zip(firsts) {
+        region.slice_mut(&u).copy_from_slice(&numbers);
+        region.publish(version).commit().unwrap();
+        let version = version.to_string();
+        let args = ["stats", "heat", "u", "--histogram", "64", "--version", &version];
+        let told = scene.json(&[&args[..], &["--json"]].concat());
+        let counted: u64 = told["histogram"]["counts"].as_array().unwrap().iter().map(|n| n.as_u64().unwrap()).sum();
+        let finite = numbers.iter().filter(|number| number.is_finite()).count() as u64;
+        assert_eq!(counted, finite, "{numbers:?}: {told}");
+        let infinite = numbers.iter().filter(|number| number.is_infinite()).count() as u64;
+        let beside = &told["histogram"];
+        assert_eq!(beside["below"].as_u64().unwrap() + beside["above"].as_u64().unwrap(), infinite, "{told}");
+        assert_eq!(told["nans"].as_u64(), Some(4 - finite - infinite));
+        // A second run goes on with the bins that the file names.
+        let file = scene.file("u.csv");
+        scene.ok(&[&args[..], &["--csv", file.to_str().unwrap()]].concat());
+        let args = ["stats", "heat", "u", "--histogram", "64", "--timeout", "0", "--csv", file.to_str().unwrap()];
+        scene.ok(&args);
+        std::fs::remove_file(&file).unwrap();
+    }
+    let args = ["stats", "heat", "u", "--histogram", "2", "--range", "-1.7e308:1.7e308", "--version", "3", "--json"];
+    assert_eq!(scene.json(&args)["histogram"]["counts"], serde_json::json!([1, 3]));
+}

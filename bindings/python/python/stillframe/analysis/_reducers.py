@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from .._errors import MisuseError
+from ._bins import count_bins, equal_edges
 from ._blocks import Source, blocks, numbers, whole
 
 #: Makes numbers and arrays, by name, of a version. What it returns must have the same names and shapes each time.
@@ -97,7 +98,8 @@ class Histogram:
     last one, or are NaN (``u_nans``). The last bin includes its upper edge.
 
     :param bins: a number of equal bins, or the edges of all.
-    :param range: lowest and highest edge of equal bins; smallest and largest number of the first version if None. A
+    :param range: lowest and highest edge of equal bins; smallest and largest finite number of the first version if None. Where
+        bins would be too narrow for numbers of double precision, as around a single large number, they reach farther. A
         series that goes on keeps the edges it has.
     """
 
@@ -108,12 +110,17 @@ class Histogram:
         self._equal = isinstance(bins, (int, np.integer))
         self._bins = int(bins) if isinstance(bins, (int, np.integer)) else len(bins) - 1
         self.edges: NDArray[np.float64] | None = None
+        given = None
         if not isinstance(bins, (int, np.integer)):
-            self.edges = np.array(bins, np.float64)
+            self.edges = given = np.array(bins, np.float64)
         elif range is not None:
-            self.edges = np.linspace(*range, self._bins + 1)
-        if self._bins < 1 or (self.edges is not None and not (np.diff(self.edges) > 0).all()):
+            given = np.array(range, np.float64)
+        if self._bins < 1 or (given is not None and not (given[1:] > given[:-1]).all()):
             raise MisuseError(f"a histogram of '{name}' with bins={bins!r}, range={range!r}: edges have to ascend")
+        if range is not None and self.edges is None:
+            if not all(map(math.isfinite, range)):
+                raise MisuseError(f"a histogram of '{name}' with range={range!r}: give two finite numbers that ascend")
+            self.edges = equal_edges(*range, self._bins)
 
     def resume(self, row: Mapping[str, Any]) -> None:
         """Takes the edges from a row of an earlier run."""
@@ -127,13 +134,13 @@ class Histogram:
         below = above = nans = 0
         for block in blocks(source, self.name):
             values = numbers(block, self.name)
-            # Equal bins are found by arithmetic, others by a search.
-            found = np.histogram(values, self._bins, (low, high)) if self._equal else np.histogram(values, self.edges)
-            count += found[0]
-            if int(found[0].sum()) < len(values):
+            inside = (values >= low) & (values <= high)
+            if not inside.all():
                 below += int((values < low).sum())
                 above += int((values > high).sum())
                 nans += int(np.isnan(values).sum())
+                values = values[inside]
+            count += count_bins(values, self.edges, self._equal)
         name = self.name
         return {
             f"{name}_edges": self.edges,
@@ -150,10 +157,7 @@ class Histogram:
             finite = values[np.isfinite(values)]
             if len(finite):
                 low, high = min(low, float(finite.min())), max(high, float(finite.max()))
-        if not low < high:
-            # One number everywhere, or none: a bin around it, as numpy does.
-            low, high = (low - 0.5, high + 0.5) if low == high else (0.0, 1.0)
-        return np.linspace(low, high, self._bins + 1)
+        return equal_edges(*((low, high) if low <= high else (0.0, 1.0)), self._bins)
 
 
 class Spectrum:
