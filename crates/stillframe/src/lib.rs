@@ -11,6 +11,7 @@
 mod block;
 mod choice;
 mod clock;
+pub mod dimensions;
 mod element;
 pub mod enclave;
 mod error;
