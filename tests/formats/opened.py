@@ -17,6 +17,12 @@ import zarr  # noqa: E402
 DIMENSIONS = {"float64": ("y", "x"), "fortran": ("a", "b", "c"), "y": ("y",), "x": ("x",)}
 
 
+def called_by_length(shape: tuple[int, ...]) -> tuple[str, ...]:
+    """The names of dimensions without one. Of several of one length in an array the last is called by it alone."""
+    later = [shape[axis + 1 :].count(length) for axis, length in enumerate(shape)]
+    return tuple(f"n{length}_{count + 1}" if count else f"n{length}" for length, count in zip(shape, later, strict=True))
+
+
 def fields_of(found: np.ndarray, expected: np.ndarray, name: str) -> None:
     """Equal, but for the fields that zarr-python needs to have for the padding of a record."""
     assert found.shape == expected.shape, name
@@ -41,7 +47,7 @@ def main(path: Path, codec: str) -> None:
         array = group[name]
         assert array.metadata.zarr_format == 3
         fields_of(np.asarray(array[...]), exhibit.values, name)
-        dimensions = DIMENSIONS.get(name) or tuple(f"{name}_{axis}" for axis in range(exhibit.values.ndim))
+        dimensions = DIMENSIONS.get(name) or called_by_length(exhibit.values.shape)
         assert array.metadata.dimension_names in (dimensions, dimensions or None), array.metadata
         kinds = {kind.to_dict()["name"] for kind in array.metadata.codecs}
         assert kinds == {"bytes"} | {"plain": set(), "zstd": {"zstd"}, "lz4": {"blosc"}}[codec] | (

@@ -7,6 +7,7 @@
 mod arena;
 mod checkpointer;
 mod convert;
+mod dimensions;
 mod drepl;
 mod ending;
 mod errors;
@@ -30,6 +31,8 @@ mod _native {
     use super::arena::Arena;
     #[pymodule_export]
     use super::checkpointer::{Checkpointer, is_safe, newest_safe};
+    #[pymodule_export]
+    use super::dimensions::{given_dimensions, name_dimensions};
     #[pymodule_export]
     use super::drepl::{
         DreplFragment, DreplIndex, DreplPlan, DreplSchema, DreplShare, DreplUpdates, drepl_load, drepl_parse,

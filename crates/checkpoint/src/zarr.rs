@@ -5,12 +5,11 @@ use crate::codec;
 use crate::manifest::{Manifest, Variable};
 use crate::{Codec, layout};
 use serde_json::{Map, Value, json};
+use std::collections::BTreeMap;
+use stillframe::dimensions::{self, Named};
 use stillframe::{Attributes, DType, Field, Order, Scalar};
 use zarrs_metadata::FillValueMetadata;
 use zarrs_metadata::v3::{ArrayMetadataV3, GroupMetadataV3, MetadataV3};
-
-/// The variable's attribute that names its dimensions, separated by blanks or commas.
-const DIMENSIONS: &str = "dims";
 
 /// The metadata files of a checkpoint: their paths in it, and their text.
 pub(crate) fn files(manifest: &Manifest, codec: Codec) -> Vec<(String, String)> {
@@ -20,8 +19,8 @@ pub(crate) fn files(manifest: &Manifest, codec: Codec) -> Vec<(String, String)> 
         let own = json!({ "rank": rank, "published_ns": published_ns, "attributes": attributes_json(attributes) });
         nodes.push((rank.to_string(), json(&group(own))));
     }
-    for variable in &manifest.variables {
-        nodes.push((variable.path.clone(), json(&array(variable, codec))));
+    for (variable, names) in manifest.variables.iter().zip(dimensions(&manifest.variables)) {
+        nodes.push((variable.path.clone(), json(&array(variable, names, codec))));
     }
     let mut root = group(json!({
         "region": manifest.region,
@@ -58,7 +57,7 @@ fn group(attributes: Value) -> GroupMetadataV3 {
     group
 }
 
-fn array(variable: &Variable, codec: Codec) -> ArrayMetadataV3 {
+fn array(variable: &Variable, dimensions: Vec<String>, codec: Codec) -> ArrayMetadataV3 {
     let extents = |shape: &[usize]| shape.iter().map(|n| *n as u64).collect::<Vec<_>>();
     let grid = configured("regular", json!({ "chunk_shape": extents(&variable.chunk_shape) }));
     let (data_type, fill_value) = data_type(&variable.dtype);
@@ -66,7 +65,7 @@ fn array(variable: &Variable, codec: Codec) -> ArrayMetadataV3 {
         ArrayMetadataV3::new(extents(&variable.shape), grid, data_type, fill_value, codecs(variable, codec));
     array.chunk_key_encoding = configured("default", json!({ "separator": "." }));
     array.attributes = array_attributes(variable);
-    array.with_dimension_names(Some(dimensions(variable)))
+    array.with_dimension_names(Some(dimensions))
 }
 
 fn configured(name: &str, configuration: Value) -> MetadataV3 {
@@ -182,17 +181,20 @@ fn attributes_json(attributes: &Attributes) -> Map<String, Value> {
     attributes.iter().map(|(name, scalar)| (name.clone(), value(scalar))).collect()
 }
 
-fn dimensions(variable: &Variable) -> Vec<String> {
-    let axes = variable.shape.len();
-    if let Some(Scalar::Text(text)) = variable.attributes.get(DIMENSIONS) {
-        let names = text.split([',', ' ', '\t']).filter(|name| !name.is_empty());
-        let names: Vec<String> = names.map(str::to_string).collect();
-        let unique: std::collections::BTreeSet<&String> = names.iter().collect();
-        if names.len() == axes && unique.len() == axes {
-            return names;
+/// The names of the dimensions of all variables. Each rank's arrays are a group of their own.
+fn dimensions(variables: &[Variable]) -> Vec<Vec<String>> {
+    let mut groups: BTreeMap<Option<u32>, Vec<(usize, Named)>> = BTreeMap::new();
+    for (index, variable) in variables.iter().enumerate() {
+        let named = Named::new(&variable.name, &variable.shape, &variable.attributes);
+        groups.entry(variable.rank).or_default().push((index, named));
+    }
+    let mut names = vec![Vec::new(); variables.len()];
+    for (places, arrays) in groups.into_values().map(|group| group.into_iter().unzip::<_, _, Vec<_>, Vec<_>>()) {
+        for (place, found) in places.into_iter().zip(dimensions::name(&arrays, &BTreeMap::new())) {
+            names[place] = found;
         }
     }
-    (0..axes).map(|axis| format!("{}_{axis}", variable.name)).collect()
+    names
 }
 
 #[cfg(test)]

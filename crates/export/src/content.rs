@@ -6,6 +6,7 @@
 use crate::error::{Error, Result};
 use crate::source::{Described, Source};
 use std::collections::{BTreeMap, BTreeSet};
+use stillframe::dimensions::{self, Named};
 use stillframe::{Attributes, Block, DType, Order, Part, Scalar};
 
 /// A value of an attribute.
@@ -66,8 +67,12 @@ pub struct Array {
     pub attributes: Values,
     /// The shape in the file.
     pub shape: Vec<usize>,
-    /// A name for each dimension.
+    /// A name for each dimension, once all arrays of the group are known.
     pub dimensions: Vec<String>,
+    /// What the dimensions are named by, in the order of the variable's indices.
+    named: Named,
+    /// The order of the variable's elements.
+    order: Order,
     /// Where its elements are.
     pub contributions: Vec<Contribution>,
 }
@@ -108,9 +113,6 @@ fn volume(shape: &[usize]) -> u64 {
     shape.iter().map(|length| *length as u64).product()
 }
 
-/// Attributes that are told in another way.
-const TOLD_ELSEWHERE: [&str; 2] = ["dims", "units"];
-
 impl Content {
     /// What a source has of these variables, of all if none is named.
     ///
@@ -123,9 +125,9 @@ impl Content {
             let known = known.into_iter().map(String::from).collect();
             return Err(Error::UnknownVariable { source_name: source.describe(), name: name.clone(), known });
         }
-        let wanted = |variable: &&Described| wanted.is_empty() || wanted.contains(&variable.name);
+        let is_wanted = |name: &str| wanted.is_empty() || wanted.iter().any(|wanted| wanted == name);
         let mut named: BTreeMap<&str, Vec<&Described>> = BTreeMap::new();
-        for variable in described.iter().filter(wanted) {
+        for variable in &described {
             named.entry(&variable.name).or_default().push(variable);
         }
         let (common, of_ranks) = source.attributes();
@@ -136,15 +138,25 @@ impl Content {
         };
         let mut ranks: Vec<Group> = of_ranks.iter().enumerate().map(rank).collect();
         for (name, variables) in named {
-            match assemble(source.region(), name, &variables)? {
+            let assembled = match assemble(source.region(), name, &variables) {
+                // What is wrong with a variable that nobody asked for is no matter.
+                Err(_) if !is_wanted(name) => continue,
+                assembled => assembled?,
+            };
+            match assembled {
                 Some(array) => root.arrays.push(array),
                 None if source.ranks().is_none() => root.arrays.extend(variables.into_iter().map(whole)),
                 None => variables.into_iter().for_each(|variable| ranks[variable.rank].arrays.push(whole(variable))),
             }
         }
         let mut groups = vec![root];
-        groups.extend(ranks.into_iter().filter(|rank| !rank.attributes.is_empty() || !rank.arrays.is_empty()));
-        groups.iter_mut().for_each(name_dimensions);
+        groups.extend(ranks);
+        // Of all variables, so that a file of some of them has the same names.
+        name_dimensions(&mut groups);
+        for group in &mut groups {
+            group.arrays.retain(|array| is_wanted(&array.name));
+        }
+        groups.retain(|group| group.name.is_none() || !group.attributes.is_empty() || !group.arrays.is_empty());
         Ok(Content { groups })
     }
 
@@ -187,7 +199,10 @@ fn describe(variable: &Described, without: &[&str]) -> Values {
     if variable.order == Order::Fortran && variable.shape.len() > 1 {
         values.push(("order".into(), Value::Text("fortran".into())));
     }
-    let own = variable.attributes.iter().filter(|(name, _)| !TOLD_ELSEWHERE.contains(&name.as_str()));
+    // Names that dimensions cannot have stay as the attribute that they are.
+    let is_named = dimensions::of_attributes(&variable.attributes, variable.shape.len()).is_some();
+    let own = variable.attributes.iter().filter(|(name, _)| *name != "units");
+    let own = own.filter(|(name, _)| !is_named || *name != dimensions::ATTRIBUTE);
     let own = own.filter(|(name, _)| !without.contains(&name.as_str()));
     let own = own.filter(|(name, _)| values.iter().all(|(taken, _)| taken != *name));
     let own: Values = own.map(|(name, value)| (name.clone(), value.into())).collect();
@@ -209,7 +224,9 @@ fn whole(variable: &Described) -> Array {
         name: variable.name.clone(),
         dtype: variable.dtype.clone(),
         attributes: describe(variable, &[]),
-        dimensions: in_file(variable.order, &dimensions(variable)),
+        dimensions: Vec::new(),
+        named: Named::new(&variable.name, &variable.shape, &variable.attributes),
+        order: variable.order,
         contributions: vec![contribution(
             variable.rank,
             &shape,
@@ -263,7 +280,9 @@ fn assemble(group: &str, name: &str, variables: &[&Described]) -> Result<Option<
         dtype: first.dtype.clone(),
         attributes: describe(first, &[Part::OFFSET, Part::GLOBAL_SHAPE]),
         shape: in_file(order, &part.global_shape),
-        dimensions: in_file(order, &dimensions(first)),
+        dimensions: Vec::new(),
+        named: Named::new(name, &part.global_shape, &first.attributes),
+        order,
         contributions,
     }))
 }
@@ -300,33 +319,18 @@ fn contribution(rank: usize, of: &[usize], at: &[usize], block: Block) -> Contri
     Contribution { rank, offset: block.offset, shape: block.shape, within, of: of.to_vec() }
 }
 
-/// Names of the dimensions in the order of the variable's indices: those of its attribute `dims`, else `u_0`, `u_1`, ….
-fn dimensions(variable: &Described) -> Vec<String> {
-    let own = |axis| format!("{}_{axis}", variable.name);
-    let named = match variable.attributes.get("dims") {
-        Some(Scalar::Text(text)) => text.split([' ', ',']).filter(|name| !name.is_empty()).map(String::from).collect(),
-        _ => Vec::new(),
-    };
-    let distinct: BTreeSet<&String> = named.iter().collect();
-    let usable = named.len() == variable.shape.len() && distinct.len() == named.len();
-    if usable && named.iter().all(|name| name_fault(name).is_none()) {
-        return named;
-    }
-    (0..variable.shape.len()).map(own).collect()
-}
-
-/// A name of a dimension means one length in a group of the file. A second length gets a name of its own.
-fn name_dimensions(group: &mut Group) {
-    let mut lengths: BTreeMap<String, usize> = BTreeMap::new();
-    for array in &mut group.arrays {
-        for (axis, (name, length)) in array.dimensions.iter_mut().zip(&array.shape).enumerate() {
-            if lengths.get(name).is_some_and(|taken| taken != length) {
-                *name = format!("{}_{axis}", array.name);
+/// Names the dimensions of all arrays. Those of the root are dimensions of the ranks' groups, too.
+fn name_dimensions(groups: &mut [Group]) {
+    let mut outer: BTreeMap<String, usize> = BTreeMap::new();
+    for group in groups {
+        let named: Vec<Named> = group.arrays.iter().map(|array| array.named.clone()).collect();
+        for (array, names) in group.arrays.iter_mut().zip(dimensions::name(&named, &outer)) {
+            array.dimensions = in_file(array.order, &names);
+        }
+        if group.name.is_none() {
+            for array in &group.arrays {
+                outer.extend(array.dimensions.iter().cloned().zip(array.shape.iter().copied()));
             }
-            while lengths.get(name).is_some_and(|taken| taken != length) {
-                name.push('_');
-            }
-            lengths.insert(name.clone(), *length);
         }
     }
 }
@@ -358,31 +362,38 @@ mod tests {
         }
     }
 
-    #[test]
-    fn dimensions_are_named_by_the_attribute_or_after_the_variable() {
-        assert_eq!(dimensions(&variable("u", &[2, 3], "y x")), ["y", "x"]);
-        assert_eq!(dimensions(&variable("u", &[2, 3], "y, x")), ["y", "x"]);
-        assert_eq!(dimensions(&variable("u", &[2, 3], "")), ["u_0", "u_1"]);
-        assert_eq!(dimensions(&variable("u", &[2, 3], "x")), ["u_0", "u_1"], "too few");
-        assert_eq!(dimensions(&variable("u", &[2, 3], "x x")), ["u_0", "u_1"], "twice the same");
-        assert_eq!(dimensions(&variable("u", &[2], "a/b")), ["u_0"], "no name for a file");
-        assert!(dimensions(&variable("u", &[], "")).is_empty());
+    /// The groups with these arrays, the root first, with names for dimensions.
+    fn named(groups: Vec<Vec<Array>>) -> Vec<Vec<Vec<String>>> {
+        let group = |(rank, arrays): (usize, Vec<Array>)| {
+            let name = rank.checked_sub(1).map(|rank| rank.to_string());
+            Group { name, attributes: Values::new(), arrays }
+        };
+        let mut groups: Vec<Group> = groups.into_iter().enumerate().map(group).collect();
+        name_dimensions(&mut groups);
+        groups.into_iter().map(|group| group.arrays.into_iter().map(|array| array.dimensions).collect()).collect()
     }
 
     #[test]
-    fn a_dimension_has_one_length() {
-        let arrays = vec![whole(&variable("u", &[2, 3], "y x")), whole(&variable("v", &[2, 4], "y x"))];
-        let mut group = Group { name: None, attributes: Values::new(), arrays };
-        name_dimensions(&mut group);
-        assert_eq!(group.arrays[0].dimensions, ["y", "x"]);
-        assert_eq!(group.arrays[1].dimensions, ["y", "v_1"]);
+    fn dimensions_have_one_length_in_a_group_and_in_the_root() {
+        let root = vec![whole(&variable("u", &[2, 3], "y x")), whole(&variable("v", &[4], ""))];
+        let rank = vec![whole(&variable("w", &[2, 5], "y x")), whole(&variable("x", &[5], "x"))];
+        let expected: [&[&[&str]]; 2] = [&[&["y", "x"], &["n4"]], &[&["y", "x_5"], &["x_5"]]];
+        assert_eq!(named(vec![root, rank]), expected);
+    }
+
+    #[test]
+    fn names_that_no_dimension_can_have_stay_an_attribute() {
+        let kept = |dims: &str| whole(&variable("u", &[2, 3], dims)).attributes;
+        assert_eq!(kept("y x"), []);
+        assert_eq!(kept("x"), [("dims".to_string(), Value::Text("x".into()))]);
     }
 
     #[test]
     fn a_column_major_variable_is_its_reverse() {
         let variable = Described { order: Order::Fortran, ..variable("u", &[2, 3], "x y") };
         let array = whole(&variable);
-        assert_eq!((array.shape, array.dimensions), (vec![3, 2], vec!["y".to_string(), "x".to_string()]));
+        assert_eq!(array.shape, [3, 2]);
+        assert_eq!(named(vec![vec![whole(&variable)]]), [[["y", "x"]]]);
         assert_eq!(array.attributes, [("order".to_string(), Value::Text("fortran".into()))]);
     }
 

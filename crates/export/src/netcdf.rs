@@ -33,7 +33,9 @@ pub struct File {
     group: c_int,
     group_name: String,
     /// Dimensions of the group.
-    dimensions: HashMap<String, (c_int, usize)>,
+    dimensions: HashMap<String, c_int>,
+    /// Names of the group's arrays and of their dimensions, which none of characters has.
+    taken: BTreeSet<String>,
     /// Compounds, which all are the root's.
     compounds: HashMap<DType, nc_type>,
     /// Names of the root: types, variables and groups share them.
@@ -72,6 +74,7 @@ impl File {
             group: id,
             group_name: String::new(),
             dimensions: HashMap::new(),
+            taken: BTreeSet::new(),
             compounds: HashMap::new(),
             names: BTreeSet::new(),
             array: None,
@@ -118,20 +121,15 @@ impl File {
     }
 
     fn dimension(&mut self, name: &str, length: usize) -> Result<c_int, Refusal> {
-        let mut name = name.to_string();
-        // Dimensions of arrays differ by name where they do by length; those of characters come upon them here.
-        while self.dimensions.get(&name).is_some_and(|(_, taken)| *taken != length) {
-            name.push('_');
-        }
-        if let Some((id, _)) = self.dimensions.get(&name) {
+        if let Some(id) = self.dimensions.get(name) {
             return Ok(*id);
         }
-        let text = text_of(&name, &self.what)?;
+        let text = text_of(name, &self.what)?;
         let mut id = 0;
         // A length of zero says unlimited, which is a dimension of length zero as long as nothing is written.
         // SAFETY: the name ends in a zero.
         check(unsafe { nc::nc_def_dim(self.group, text.as_ptr(), length, &mut id) }, &format!("dimension '{name}'"))?;
-        self.dimensions.insert(name, (id, length));
+        self.dimensions.insert(name.into(), id);
         Ok(id)
     }
 
@@ -218,8 +216,11 @@ impl Writer for File {
             self.group_name = format!("{name}/");
             // A dimension of the root with the same name is another.
             self.dimensions.clear();
-        } else {
-            self.names.extend(group.arrays.iter().map(|array| array.name.clone()));
+        }
+        let of_array = |array: &Array| array.dimensions.iter().chain([&array.name]).cloned().collect::<Vec<_>>();
+        self.taken = group.arrays.iter().flat_map(of_array).collect();
+        if group.name.is_none() {
+            self.names.clone_from(&self.taken);
         }
         let of = group.name.clone().unwrap_or_else(|| "the file".into());
         self.attributes(nc::NC_GLOBAL, &of, &group.attributes)
@@ -237,7 +238,11 @@ impl Writer for File {
             dimensions.push(self.dimension(name, *length)?);
         }
         if let Some(length) = repeated {
-            dimensions.push(self.dimension(&format!("bytes{length}"), length)?);
+            let mut name = format!("bytes{length}");
+            while self.taken.contains(&name) {
+                name.push('_');
+            }
+            dimensions.push(self.dimension(&name, length)?);
         }
         let name = text_of(&array.name, &what)?;
         let mut id = 0;

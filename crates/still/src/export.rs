@@ -36,7 +36,7 @@ In the file:
   dtypes      as h5py writes and reads them; in netCDF complex numbers and records are
               compounds, bool is a byte with the attribute dtype, bytesN are characters along
               one more dimension
-  dimensions  named by the variable's attribute dims, as in \"y x\", else u_0, u_1, ...
+  dimensions  named by the variable's attribute dims, as in \"y x\", else by their length, as in n128
   order       a column-major variable has its dimensions reversed, as Fortran programs write
               it, and the attribute order = \"fortran\"
   attributes  of the file: region, version, published_ns, ranks and the version's own; of an

@@ -415,7 +415,7 @@ class Object(_Variables, metaclass=Made, by="stillframe.object(name) finds one, 
 
         :param version: the newest complete one if None. It is not held: see :class:`ObjectVersion`.
         :param dims: names of the dimensions, ``{"grid": ("x", "y")}``, or a sequence for all variables with as many axes;
-            otherwise they are ``grid_0``, ``grid_1`` ...
+            otherwise they are named by their length, as ``n512``.
         """
         return self.at(self.newest() if version is None else version).to_xarray(dims)
 

@@ -10,6 +10,7 @@ import xarray as xr
 from xarray.backends import BackendArray
 from xarray.core import indexing
 
+from . import _native
 from ._errors import MisuseError
 from ._object_array import ObjectArray, Reader
 from ._types import CHUNK_BYTES
@@ -63,13 +64,15 @@ def dataset_of(reader: Reader, dims: Dims, dropped: Collection[str] = ()) -> xr.
         if unknown:
             known = ", ".join(array.name for array, _ in found)
             raise MisuseError(f"dims: there is no variable '{unknown[0]}'; the variables are: {known}")
+    shown = [(array, path) for array, path in found if array.name not in dropped]
+    names = _native.name_dimensions([(array.name, array.shape, given_dims(array, dims)) for array, _ in shown])
     variables = {
-        array.name: variable_of(array, path, dims_of(array, dims)) for array, path in found if array.name not in dropped
+        array.name: variable_of(array, path, axes) for (array, path), axes in zip(shown, names, strict=True)
     }
     return xr.Dataset(variables, attrs={"object": reader.name, "version": reader.version})
 
 
-def variable_of(array: ObjectArray, path: tuple[str, ...], dims: tuple[str, ...]) -> xr.Variable:
+def variable_of(array: ObjectArray, path: tuple[str, ...], dims: list[str]) -> xr.Variable:
     """The array with names for its axes. Where dask may choose, slabs along the first axis are proposed for a large one."""
     encoding = {}
     if array.shape and array.nbytes > CHUNK_BYTES:
@@ -78,16 +81,16 @@ def variable_of(array: ObjectArray, path: tuple[str, ...], dims: tuple[str, ...]
     return xr.Variable(dims, indexing.LazilyIndexedArray(LazyArray(array, path)), None, encoding)
 
 
-def dims_of(array: ObjectArray, dims: Dims) -> tuple[str, ...]:
-    """The names of the axes: those given, else the variable's name with the number of the axis."""
+def given_dims(array: ObjectArray, dims: Dims) -> list[str | None]:
+    """The name that is given to each axis, if one is."""
     given: Sequence[str] | None
     if isinstance(dims, Mapping):
         given = dims.get(array.name)
     else:
         given = dims if dims is not None and len(dims) == array.ndim else None
     if given is None:
-        return tuple(f"{array.name}_{axis}" for axis in range(array.ndim))
-    names = tuple(given)
+        return [None] * array.ndim
+    names = list(given)
     if isinstance(given, str) or len(names) != array.ndim or len(set(names)) != array.ndim:
         raise MisuseError(f"dims: '{array.name}' has {array.ndim} axes, and {given!r} does not name each of them once")
-    return names
+    return [*names]

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Iterable, Mapping
-from typing import Any
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any, NamedTuple
 
 import numpy as np
 import xarray as xr
@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from xarray.backends import BackendArray, BackendEntrypoint
 from xarray.core import indexing
 
+from . import _native
 from ._errors import MisuseError, NoObject, NoRegion, NoVersion, Timeout
 from ._group import GroupSnapshot, open_any
 from ._object import Dims, Object, ObjectVersion, open_object
@@ -71,7 +72,7 @@ class Engine(BackendEntrypoint):
         if name is not None:
             close = held.close
         reopen = None if name is None else (name, held.version, None if dir is None else os.fspath(dir))
-        variables = {name: of for name, of in variables_of(held, reopen) if name not in dropped}
+        variables = {name: of for name, of in variables_of(held, reopen).items() if name not in dropped}
         dataset = xr.Dataset(variables, attrs=attributes_of(held, name))
         if close is not None:
             dataset.set_close(close)
@@ -118,12 +119,52 @@ def attributes_of(held: Held, name: str | None) -> dict[str, Scalar]:
 Reopen = tuple[str, int, "str | None"]
 
 
-def variables_of(held: Held, reopen: Reopen | None) -> Iterable[tuple[str, xr.Variable]]:
+class Shown(NamedTuple):
+    """A variable of a dataset, of which nothing has been read."""
+
+    name: str
+    array: Array
+    #: What is known of it: the variable, or that of all ranks.
+    about: Variable | Whole
+    attrs: Mapping[str, Scalar]
+    chunks: tuple[Any, ...]
+
+    @property
+    def given(self) -> list[str | None]:
+        """The name that the program gives to each axis, if it gives one."""
+        stacked: list[str | None] = ["rank"] if isinstance(self.about, Whole) and self.about.stacked else []
+        count = len(self.array.shape) - len(stacked)
+        text = self.attrs.get(DIMS)
+        names = _native.given_dimensions(text, count) if isinstance(text, str) else None
+        if names is None or "rank" in names and stacked:
+            return [*stacked, *(None,) * count]
+        return [*stacked, *names]
+
+    def named(self, dims: list[str]) -> xr.Variable:
+        """The array with names for its axes, and what is known of it."""
+        # Names that no axis has stay an attribute.
+        told = {key: value for key, value in self.attrs.items() if key != DIMS or None in self.given}
+        if self.about.units:
+            told["units"] = self.about.units
+        # Memory can be cut anywhere: only where there is something to gain is a choice proposed.
+        chunked = self.chunks != self.array.shape
+        encoding = {"preferred_chunks": dict(zip(dims, self.chunks, strict=True))} if chunked else {}
+        return xr.Variable(dims, indexing.LazilyIndexedArray(self.array), told, encoding)
+
+
+def variables_of(held: Held, reopen: Reopen | None) -> dict[str, xr.Variable]:
     """The variables, none of which has been read."""
+    shown = list(shown_of(held, reopen))
+    names = _native.name_dimensions([(one.name, one.array.shape, one.given) for one in shown])
+    return {one.name: one.named(dims) for one, dims in zip(shown, names, strict=True)}
+
+
+def shown_of(held: Held, reopen: Reopen | None) -> Iterator[Shown]:
+    """What of the version becomes variables."""
     if isinstance(held, Snapshot):
         for name, variable in held.variables.items():
             array = Array(held, name, variable.shape, variable.native, reopen)
-            yield name, wrap(array, variable, variable.attrs, chunks_of(variable))
+            yield Shown(name, array, variable, variable.attrs, chunks_of(variable))
         return
     for name in names_of(held):
         try:
@@ -135,40 +176,10 @@ def variables_of(held: Held, reopen: Reopen | None) -> Iterable[tuple[str, xr.Va
                     variable = part.variables[name]
                     array = Array(held, name, variable.shape, variable.native, reopen, rank)
                     attrs = {**variable.attrs, "note": str(error)}
-                    yield f"{name}.{rank}", wrap(array, variable, attrs, chunks_of(variable), f"{name}.{rank}")
+                    yield Shown(f"{name}.{rank}", array, variable, attrs, chunks_of(variable))
             continue
         array = Array(held, name, whole.shape, whole.native, reopen)
-        yield name, wrap(array, whole, whole.attrs, pieces_of(whole))
-
-
-def wrap(
-    array: Array,
-    variable: Variable | Whole,
-    attrs: Mapping[str, Scalar],
-    chunks: tuple[Any, ...],
-    name: str | None = None,
-) -> xr.Variable:
-    """The array with names for its axes, and what is known of it."""
-    dims = dims_of(variable, len(array.shape), name or variable.name)
-    told = {key: value for key, value in attrs.items() if key != DIMS}
-    if variable.units:
-        told["units"] = variable.units
-    # Memory can be cut anywhere: only where there is something to gain is a choice proposed.
-    encoding = {} if chunks == array.shape else {"preferred_chunks": dict(zip(dims, chunks, strict=True))}
-    return xr.Variable(dims, indexing.LazilyIndexedArray(array), told, encoding)
-
-
-def dims_of(variable: Variable | Whole, count: int, name: str) -> tuple[str, ...]:
-    """The names of the axes: those of the attribute ``dims``, separated by blanks or commas, else ``u_0``, ``u_1`` ..."""
-    stacked = isinstance(variable, Whole) and variable.stacked
-    own = count - 1 if stacked else count
-    text = variable.attrs.get(DIMS)
-    dims = tuple(str(text).replace(",", " ").split()) if text is not None else ()
-    if text is not None and (len(dims) != own or len(set(dims)) != own):
-        raise MisuseError(f"'{name}' has {own} axes, and its attribute {DIMS} is '{text}': name each once")
-    if text is None:
-        dims = tuple(f"{name}_{axis}" for axis in range(own))
-    return ("rank", *dims) if stacked else dims
+        yield Shown(name, array, whole, whole.attrs, pieces_of(whole))
 
 
 def chunks_of(variable: Variable) -> tuple[int, ...]:
