@@ -30,7 +30,7 @@ impl Selection {
     pub fn resolve(text: &str, variables: &[VariableView]) -> Result<Selection, Failure> {
         // A name is taken literally before it is taken apart, so that no name is out of reach.
         if let Some(variable) = variables.iter().find(|variable| variable.name == text) {
-            return Selection::of_variable(variable, text, &[], Vec::new());
+            return Selection::of_variable(variable, text, None, Vec::new());
         }
         let request: Request = text.parse()?;
         let path = request.path.as_str();
@@ -38,8 +38,7 @@ impl Selection {
         for end in std::iter::once(path.len()).chain(ends) {
             let (name, fields) = path.split_at(end);
             if let Some(variable) = variables.iter().find(|variable| variable.name == name) {
-                let fields: Vec<&str> = fields.split('.').skip(1).collect();
-                return Selection::of_variable(variable, text, &fields, request.indices);
+                return Selection::of_variable(variable, text, fields.strip_prefix('.'), request.indices);
             }
         }
         let names: Vec<&str> = variables.iter().map(|variable| variable.name.as_str()).collect();
@@ -50,10 +49,13 @@ impl Selection {
     fn of_variable(
         variable: &VariableView,
         text: &str,
-        fields: &[&str],
+        field: Option<&str>,
         indices: Vec<slice::Index>,
     ) -> Result<Selection, Failure> {
-        let (dtype, field_bytes) = find_field(&variable.name, &variable.dtype, fields)?;
+        let (dtype, field_bytes) = match field {
+            Some(path) => find_field(&variable.name, &variable.dtype, path)?,
+            None => (variable.dtype.clone(), 0),
+        };
         let stride_bytes = variable.dtype.bytes();
         let bytes = variable.shape.iter().try_fold(stride_bytes, |bytes, length| bytes.checked_mul(*length));
         if bytes != Some(variable.bytes) {
@@ -99,20 +101,25 @@ impl Selection {
     }
 }
 
-fn find_field(variable: &str, dtype: &DType, path: &[&str]) -> Result<(DType, usize), Failure> {
-    let mut found = dtype;
-    let mut offset = 0;
-    for name in path {
-        let DType::Record { fields, .. } = found else {
-            return Err(Failure::Misuse(format!("'{variable}' has no field '{name}': it is of type {found}")));
-        };
-        let field = fields.iter().find(|field| field.name == *name).ok_or_else(|| {
-            Failure::Misuse(format!(
-                "'{variable}' has no field '{name}': it is of type {found}, choose one of its fields"
-            ))
-        })?;
-        offset += field.offset as usize;
-        found = &field.dtype;
-    }
-    Ok((found.clone(), offset))
+/// The type of a field and where in an element it begins, from the names of fields with dots between them.
+fn find_field(variable: &str, dtype: &DType, path: &str) -> Result<(DType, usize), Failure> {
+    look_up_field(dtype, path).ok_or_else(|| {
+        let choose = if matches!(dtype, DType::Record { .. }) { ", choose one of its fields" } else { "" };
+        Failure::Misuse(format!("'{variable}' has no field '{path}': it is of type {dtype}{choose}"))
+    })
+}
+
+fn look_up_field(dtype: &DType, path: &str) -> Option<(DType, usize)> {
+    let DType::Record { fields, .. } = dtype else { return None };
+    // Names may have dots themselves: the longest one that leads somewhere is meant.
+    let mut begun: Vec<_> = fields.iter().filter(|field| path.starts_with(&field.name)).collect();
+    begun.sort_by_key(|field| std::cmp::Reverse(field.name.len()));
+    begun.into_iter().find_map(|field| {
+        let rest = &path[field.name.len()..];
+        if rest.is_empty() {
+            return Some((field.dtype.clone(), field.offset as usize));
+        }
+        let (dtype, offset) = look_up_field(&field.dtype, rest.strip_prefix('.')?)?;
+        Some((dtype, field.offset as usize + offset))
+    })
 }

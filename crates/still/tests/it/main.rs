@@ -5,6 +5,7 @@ mod checkpoints;
 mod commands;
 mod drepl;
 mod enclave;
+mod fields;
 mod objects;
 mod pages;
 mod polite;

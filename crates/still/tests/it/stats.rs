@@ -119,7 +119,7 @@ fn stats_takes_slices_and_every_type_of_number() {
 
 /// Fills a managed variable for which there is no typed handle.
 #[allow(unsafe_code)]
-fn fill(region: &mut Region, id: VariableId, bytes: &[u8]) {
+pub fn fill(region: &mut Region, id: VariableId, bytes: &[u8]) {
     let (start, length) = region.managed_bytes(id).unwrap();
     assert_eq!(length, bytes.len());
     // SAFETY: the region owns `length` bytes at `start`, it is borrowed mutably here, and both ranges are of that length.

@@ -98,15 +98,30 @@ def native_of(source: Source, variable: str) -> Native | None:
 
 def within(array: NDArray[Any], fields: list[str], name: str, native: Native | None) -> NDArray[Any]:
     """A field of records, as numbers to compute with."""
-    for field in fields:
-        if field not in (array.dtype.names or ()):
-            raise MisuseError(f"'{name}': elements of {array.dtype} have no field '{field}'")
+    path = field_path(array.dtype, fields)
+    if path is None:
+        raise MisuseError(f"'{name}': elements of {array.dtype} have no field '{'.'.join(fields)}'")
+    for field in path:
         array = array[field]
         if native is not None and not isinstance(native, str):
             native = next(dtype for known, dtype, _ in native[0] if known == field)
     if native is None and array.dtype.name == "bfloat16":
         native = "bfloat16"
     return numbers_of(array, native)
+
+
+def field_path(dtype: np.dtype[Any], parts: list[str]) -> list[str] | None:
+    """The names of the fields that parts of names mean, between which there were dots. Names may have dots themselves: the longest
+    one that leads somewhere is meant."""
+    if not parts:
+        return []
+    for count in range(len(parts), 0, -1):
+        field = ".".join(parts[:count])
+        if dtype.fields is not None and field in dtype.fields:
+            rest = field_path(dtype.fields[field][0], parts[count:])
+            if rest is not None:
+                return [field, *rest]
+    return None
 
 
 def regular(pieces: Iterator[NDArray[Any]], count: int) -> Iterator[NDArray[Any]]:

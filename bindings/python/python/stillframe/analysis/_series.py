@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import csv
 import fcntl
 import io
@@ -233,26 +234,22 @@ class Npy:
     a record that a killed process did not finish.
     """
 
-    #: Magic text, format 1.0, and the length of what follows.
-    _BEGIN = b"\x93NUMPY\x01\x00"
-
     def __init__(self, path: Path, file: io.FileIO) -> None:
         self._path = path
         self._file = file
         self._dtype: np.dtype[Any] | None = None
         self._rows = 0
         self._start = 0
+        self._version = (1, 0)
         self._last: Row | None = None
         self._file.seek(0)
         if os.fstat(self._file.fileno()).st_size:
             self._read()
 
     def _read(self) -> None:
-        format_ = np.lib.format
         try:
-            if format_.read_magic(self._file) != (1, 0):
-                raise ValueError("another version of the format")
-            shape, _, dtype = format_.read_array_header_1_0(self._file)
+            self._version = np.lib.format.read_magic(self._file)
+            shape, dtype = read_heading(self._file, self._version)
             if len(shape) != 1 or not dtype.names or dtype.names[0] != "version":
                 raise ValueError(f"it holds {dtype} of shape {shape}")
         except ValueError as error:
@@ -271,6 +268,8 @@ class Npy:
         values = {name: as_numbers(self._path, name, value) for name, value in row.items()}
         if self._dtype is None:
             self._dtype = np.dtype([(name, value.dtype, value.shape) for name, value in values.items()])
+            # Headings of format 1.0, which any numpy reads, have no names beyond latin-1.
+            self._version = (1, 0) if all(map(is_latin, values)) else (3, 0)
             self._write_heading(self._dtype)
         if self._dtype.names != tuple(values):
             had, got = ",".join(self._dtype.names or ()), ",".join(values)
@@ -314,13 +313,39 @@ class Npy:
         told = np.lib.format.dtype_to_descr(dtype)
         # Digits of the number of rows are the only part whose length changes.
         text = f"{{'descr': {told!r}, 'fortran_order': False, 'shape': ({self._rows},), }}"
+        width, encoding = HEADINGS[self._version]
+        begin, encoded = b"\x93NUMPY" + bytes(self._version), text.encode(encoding)
         if self._start == 0:
-            self._start = -(-(len(self._BEGIN) + 2 + len(text) + 24) // 64) * 64
-        length = self._start - len(self._BEGIN) - 2
+            self._start = -(-(len(begin) + width + len(encoded) + 24) // 64) * 64
+        length = self._start - len(begin) - width
         if length >= 1 << 16:
             raise MisuseError(f"{self._path}: a row of so many columns has no heading; give each reducer a file")
-        heading = self._BEGIN + length.to_bytes(2, "little") + text.ljust(length - 1).encode("latin1") + b"\n"
-        write_at(self._file, heading, 0)
+        write_at(self._file, begin + length.to_bytes(width, "little") + encoded.ljust(length - 1) + b"\n", 0)
+
+
+#: Of each version of the format, in how many bytes its heading is counted, and its encoding.
+HEADINGS = {(1, 0): (2, "latin1"), (3, 0): (4, "utf-8")}
+
+
+def is_latin(name: str) -> bool:
+    """Whether latin-1 has all letters of a name."""
+    return all(ord(letter) < 256 for letter in name)
+
+
+def read_heading(file: io.FileIO, version: tuple[int, int]) -> tuple[tuple[int, ...], np.dtype[Any]]:
+    """The shape and the dtype that a heading tells, which the file has next; :exc:`ValueError` if it tells none."""
+    if version not in HEADINGS:
+        raise ValueError("another version of the format")
+    width, encoding = HEADINGS[version]
+    length = int.from_bytes(file.read(width), "little")
+    try:
+        told = ast.literal_eval(file.read(min(length, 1 << 16)).decode(encoding))
+        shape, dtype = tuple(told["shape"]), np.lib.format.descr_to_dtype(told["descr"])
+    except (SyntaxError, TypeError, KeyError) as error:
+        raise ValueError(f"its heading is none of numpy's: {error}") from None
+    if not all(isinstance(extent, int) and extent >= 0 for extent in shape):
+        raise ValueError(f"its shape is {shape}")
+    return shape, dtype
 
 
 def as_numbers(path: Path, name: str, value: Any) -> NDArray[Any]:
