@@ -80,8 +80,12 @@ fn number(digits: &str) -> Option<u64> {
 }
 
 /// The name of a variable's directory. Names that Zarr or a checkpoint takes for something else get their first character
-/// as `%` and two digits, and so does `%` itself there; all others are as they are.
+/// as `%` and two digits, and so does `%` itself there; all others are as they are, but for those with a backslash, which Zarr's
+/// readers take for a slash. These begin with `%5C`, and have `%5C` for each, and `%25` for `%`.
 pub fn escape(name: &str) -> String {
+    if name.contains('\\') {
+        return format!("%5C{}", name.replace('%', "%25").replace('\\', "%5C"));
+    }
     let taken = [METADATA, MANIFEST, MANIFEST_CHECKSUM, CHECKSUMS].contains(&name);
     match name.chars().next() {
         Some(first) if taken || name.starts_with("__") || first == '.' || first == '%' => {
@@ -290,7 +294,14 @@ mod tests {
     #[test]
     fn names_that_mean_something_else_are_escaped_and_no_two_meet() {
         let names = ["u", "zarr.json", "%7Aarr.json", "..", "__x", "_x", ".x", "ρ", "a%b", "manifest.json", "%", "%25"];
-        let escaped = names.map(escape);
+        let with_backslashes =
+            [r"a\b", "a%5Cb", "%5Ca%5Cb", r"\a\b", r"\", r"\\", r"%\", r"__\", "__%5C", r"a\%5C", r"a\\", "ρ\\"];
+        let names = [&names[..], &with_backslashes[..]].concat();
+        let escaped: Vec<String> = names.iter().map(|name| escape(name)).collect();
+        assert!(
+            escaped.iter().all(|name| !name.contains(['\\', '/'])),
+            "Zarr's readers take both for what parts paths"
+        );
         assert_eq!(escaped[1], "%7Aarr.json");
         assert_eq!([&escaped[0], &escaped[5], &escaped[7], &escaped[8]], ["u", "_x", "ρ", "a%b"]);
         assert_eq!(escaped.iter().collect::<std::collections::BTreeSet<_>>().len(), names.len(), "{escaped:?}");

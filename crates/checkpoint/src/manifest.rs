@@ -179,7 +179,9 @@ impl Manifest {
                 return Err(format!("variable '{name}' is of a rank that there is not"));
             }
             // A path that is made of the name leads nowhere else.
-            if name.contains('/') || name.is_empty() || variable.path != array_path(variable.rank, name) {
+            let is_its_path =
+                variable.path == array_path(variable.rank, name) || variable.path == plain_path(variable.rank, name);
+            if name.contains('/') || name.is_empty() || !is_its_path {
                 return Err(format!("variable '{name}' cannot be in '{}'", variable.path));
             }
             if !paths.insert(&variable.path) {
@@ -196,10 +198,16 @@ impl Manifest {
 
 /// The directory of an array in its checkpoint.
 pub fn array_path(rank: Option<u32>, name: &str) -> String {
-    match rank {
-        Some(rank) => format!("{rank}/{}", layout::escape(name)),
-        None => layout::escape(name),
-    }
+    path_of(rank, layout::escape(name))
+}
+
+/// The directory of an array as older writers called it, where its name has a backslash.
+fn plain_path(rank: Option<u32>, name: &str) -> String {
+    path_of(rank, if name.contains('\\') { name.into() } else { layout::escape(name) })
+}
+
+fn path_of(rank: Option<u32>, directory: String) -> String {
+    rank.map_or(directory.clone(), |rank| format!("{rank}/{directory}"))
 }
 
 /// A type of elements as its text.
@@ -285,5 +293,34 @@ mod attributes_list {
 
     pub fn deserialize<'de, D: serde::Deserializer<'de>>(from: D) -> Result<Vec<Attributes>, D::Error> {
         Vec::deserialize(from)?.into_iter().map(attributes::decode).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn a_variable_lies_where_its_name_leads_in_this_version_or_an_older_one() {
+        let decode = |name: &str, path: &str| {
+            let variable = json!({
+                "rank": null, "name": name, "path": path, "dtype": "float64", "order": "c", "units": "", "attributes": {},
+                "shape": [4], "chunk_shape": [4], "codec": "bytes", "part": null,
+            });
+            let text = json!({
+                "format": FORMAT, "format_version": FORMAT_VERSION, "region": "r", "ranks": null, "version": 1,
+                "published_ns": 0, "saved_ns": 0, "attributes": {}, "previous": null, "bytes": 32, "linked_bytes": 0,
+                "files": 1, "checksums": { "algorithm": "xxh128", "file": layout::CHECKSUMS, "digest": "" },
+                "variables": [variable],
+            });
+            Manifest::decode(Path::new(layout::MANIFEST), text.to_string().as_bytes()).map(drop)
+        };
+        for (name, path) in [("u", "u"), (".x", "%2Ex"), (r"a\b", "%5Ca%5Cb"), (r"a\b", r"a\b")] {
+            assert!(decode(name, path).is_ok(), "{name} in {path}: {:?}", decode(name, path));
+        }
+        for (name, path) in [("u", "v"), (".x", ".x"), (r"..\b", "../b"), (r"a\b", "a%5Cb"), ("a/b", "a/b")] {
+            assert!(decode(name, path).is_err(), "{name} in {path}");
+        }
     }
 }

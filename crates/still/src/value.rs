@@ -103,6 +103,9 @@ impl std::fmt::Display for Value {
             Value::Uint(value) => write!(f, "{value}"),
             Value::Float32(value) => f.write_str(&lower_nan(format!("{value:?}"))),
             Value::Float64(value) => f.write_str(&lower_nan(format!("{value:?}"))),
+            // Without a sign before it, nobody reads the second part.
+            Value::Complex32([re, im]) if im.is_nan() => f.write_str(&lower_nan(format!("{re:?}+nanj"))),
+            Value::Complex64([re, im]) if im.is_nan() => f.write_str(&lower_nan(format!("{re:?}+nanj"))),
             Value::Complex32([re, im]) => f.write_str(&lower_nan(format!("{re:?}{im:+?}j"))),
             Value::Complex64([re, im]) => f.write_str(&lower_nan(format!("{re:?}{im:+?}j"))),
             Value::Bytes(bytes) => f.write_str(&format_bytes(bytes)),
@@ -142,6 +145,10 @@ mod tests {
         assert_eq!(decode(&DType::Float(4), &0.1f32.to_ne_bytes()).to_string(), "0.1");
         let pair: Vec<u8> = [1.5f64, -2.0].iter().flat_map(|part| part.to_ne_bytes()).collect();
         assert_eq!(decode(&DType::Complex(16), &pair).to_string(), "1.5-2.0j");
+        let pair = |re: f64, im: f64| Value::Complex64([re, im]).to_string();
+        assert_eq!(pair(f64::NAN, f64::NAN), "nan+nanj");
+        assert_eq!(pair(-0.0, f64::NEG_INFINITY), "-0.0-infj");
+        assert_eq!(Value::Complex32([f32::INFINITY, -f32::NAN]).to_string(), "inf+nanj");
         assert_eq!(decode(&DType::Bytes(4), b"ab\0\0").to_string(), "ab");
         assert_eq!(decode(&DType::Bytes(3), b"\x01\xff\0").to_string(), "\\x01\\xff");
         assert_eq!(decode(&DType::Float(8), &[]), Value::Float64(0.0));
