@@ -328,7 +328,7 @@ class Region(Closing, metaclass=Made, by="stillframe.create(name) creates one"):
     def _given(self, arrays: Mapping[str, Any] | None) -> list[Given]:
         tracked = []
         for name, value in {**self._defaults, **(arrays or {})}.items():
-            declared = self._get_tracked(name)
+            declared = self._get_tracked(name, f": call region.track('{name}', array) before arrays of it are given")
             lent = Lent(name, value, declared.dtype, declared.order)
             tracked.append(lent.native(name))
         return tracked
@@ -419,15 +419,15 @@ class Region(Closing, metaclass=Made, by="stillframe.create(name) creates one"):
     def __repr__(self) -> str:
         return f"<stillframe.Region {self.name!r}>"
 
-    def _get(self, name: str) -> _Declared:
+    def _get(self, name: str, advice: str = "") -> _Declared:
         try:
             return self._declared[name]
         except KeyError:
             known = ", ".join(self._declared) or "none"
-            raise UnknownVariable(f"region '{self.name}' has no variable '{name}'; it has {known}") from None
+            raise UnknownVariable(f"region '{self.name}' has no variable '{name}'; it has {known}{advice}") from None
 
-    def _get_tracked(self, name: str) -> _Declared:
-        declared = self._get(name)
+    def _get_tracked(self, name: str, advice: str = "") -> _Declared:
+        declared = self._get(name, advice)
         if declared.kind != "tracked":
             raise MisuseError(f"variable '{name}' is {declared.kind}: arrays are given of tracked ones only")
         return declared

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 import re
 from collections.abc import Mapping
 from importlib import import_module
@@ -174,13 +175,21 @@ def item_bytes(native: Native) -> int:
 
 
 def scalars(attrs: Mapping[str, Any] | None) -> dict[str, Scalar]:
-    """Attributes with numpy's scalars turned into plain ones."""
-    return {name: _scalar(value) for name, value in (attrs or {}).items()}
+    """Attributes with numpy's scalars turned into plain ones, and dates into text of ISO 8601."""
+    return {name: _scalar(name, value) for name, value in (attrs or {}).items()}
 
 
-def _scalar(value: Any) -> Any:
+def _scalar(name: str, value: Any) -> Any:
+    if isinstance(value, datetime.date):
+        return value.isoformat()
     if numpy is not None and isinstance(value, (numpy.generic, numpy.ndarray)) and value.ndim == 0:
-        return value.item()
+        # As a number it would depend on the unit what it means.
+        value = str(value) if value.dtype.kind == "M" else value if value.dtype.kind == "m" else value.item()
+    if not isinstance(value, (bool, int, float, str)):
+        raise MisuseError(
+            f"attribute {name}: {value!r} is neither bool, int, float nor str; give a number, its unit in another attribute, "
+            "or text"
+        )
     return value
 
 
