@@ -7,7 +7,7 @@ use crate::error::{Error, Result};
 use crate::source::{Described, Source};
 use std::collections::{BTreeMap, BTreeSet};
 use stillframe::dimensions::{self, Named};
-use stillframe::{Attributes, Block, DType, Order, Part, Scalar};
+use stillframe::{Attributes, Block, DType, Order, Part, Scalar, bfloat16};
 
 /// A value of an attribute.
 #[derive(Debug, Clone, PartialEq)]
@@ -61,8 +61,10 @@ pub struct Group {
 pub struct Array {
     /// The variable's name.
     pub name: String,
-    /// Type of the elements.
+    /// Type of the elements in the file.
     pub dtype: DType,
+    /// Type of the elements where they come from.
+    pub source_dtype: DType,
     /// Units, the order if it was column-major, and the variable's own.
     pub attributes: Values,
     /// The shape in the file.
@@ -192,7 +194,7 @@ fn describe(variable: &Described, without: &[&str]) -> Values {
     if !units.is_empty() {
         values.push(("units".into(), Value::Text(units)));
     }
-    // No format has it, and its bits are written.
+    // No format has it, and the same numbers are written as float32.
     if variable.dtype == DType::Bfloat16 {
         values.push(("dtype".into(), Value::Text(variable.dtype.to_string())));
     }
@@ -222,7 +224,8 @@ fn whole(variable: &Described) -> Array {
     let shape = in_file(variable.order, &variable.shape);
     Array {
         name: variable.name.clone(),
-        dtype: variable.dtype.clone(),
+        dtype: bfloat16::widened(&variable.dtype),
+        source_dtype: variable.dtype.clone(),
         attributes: describe(variable, &[]),
         dimensions: Vec::new(),
         named: Named::new(&variable.name, &variable.shape, &variable.attributes),
@@ -277,7 +280,8 @@ fn assemble(group: &str, name: &str, variables: &[&Described]) -> Result<Option<
     let contributions = contributions.collect();
     Ok(Some(Array {
         name: name.into(),
-        dtype: first.dtype.clone(),
+        dtype: bfloat16::widened(&first.dtype),
+        source_dtype: first.dtype.clone(),
         attributes: describe(first, &[Part::OFFSET, Part::GLOBAL_SHAPE]),
         shape: in_file(order, &part.global_shape),
         dimensions: Vec::new(),

@@ -291,7 +291,7 @@ fn describe(dtype: &DType) -> hdf5::types::TypeDescriptor {
     match dtype {
         DType::Int(bytes) => TypeDescriptor::Integer(int(*bytes)),
         DType::Uint(bytes) => TypeDescriptor::Unsigned(int(*bytes)),
-        // The library could describe it, but no reader would make numbers of it: the bits. What they are stands in an attribute.
+        // Arrays come without it, as `stillframe::bfloat16` widens them: few readers would make numbers of it.
         DType::Bfloat16 => TypeDescriptor::Unsigned(IntSize::U2),
         DType::Float(bytes) => float(*bytes),
         DType::Complex(bytes) => {

@@ -24,7 +24,7 @@ use pieces::Piece;
 use source::Source;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-use stillframe::DType;
+use stillframe::{DType, bfloat16};
 use stillframe_file::WholeFile;
 use writer::{Layout, LeftOut, Refusal, Remarks, Writer};
 
@@ -223,20 +223,26 @@ impl From<Refusal> for Stopped {
 fn write(args: &Args, format: Format, source: &Source, content: &Content, path: &Path) -> Result<Remarks, Stopped> {
     let mut patience = Patience::begin(args).map_err(Stopped::Early)?;
     let mut file = format.create(path)?;
-    let mut buffer = Vec::new();
+    let (mut buffer, mut wide) = (Vec::new(), Vec::new());
     for group in &content.groups {
         file.group(group)?;
         for array in &group.arrays {
             begin(&mut *file, array, args.compress)?;
             let bytes_max = if args.compress.is_some() { CHUNK_BYTES } else { PIECE_BYTES };
             for contribution in &array.contributions {
-                for piece in pieces::pieces(&contribution.shape, array.dtype.bytes(), bytes_max) {
+                for piece in pieces::pieces(&contribution.shape, array.source_dtype.bytes(), bytes_max) {
                     buffer.resize(piece.bytes, 0);
                     fill(source, array, contribution, &piece, &mut buffer).map_err(Stopped::Early)?;
                     patience.count(buffer.len()).map_err(Stopped::Early)?;
                     let start: Vec<usize> =
                         contribution.offset.iter().zip(&piece.start).map(|(at, by)| at + by).collect();
-                    file.write(&start, &piece.count, &buffer)?;
+                    if array.source_dtype == array.dtype {
+                        file.write(&start, &piece.count, &buffer)?;
+                    } else {
+                        wide.clear();
+                        bfloat16::widen(&array.source_dtype, &buffer, &mut wide);
+                        file.write(&start, &piece.count, &wide)?;
+                    }
                 }
             }
         }
@@ -248,7 +254,7 @@ fn write(args: &Args, format: Format, source: &Source, content: &Content, path: 
 fn fill(source: &Source, array: &Array, contribution: &Contribution, piece: &Piece, buffer: &mut [u8]) -> Result<()> {
     let start: Vec<usize> = contribution.within.iter().zip(&piece.start).map(|(at, by)| at + by).collect();
     let mut rest = buffer;
-    for (offset, length) in pieces::runs(&contribution.of, &start, &piece.count, array.dtype.bytes()) {
+    for (offset, length) in pieces::runs(&contribution.of, &start, &piece.count, array.source_dtype.bytes()) {
         let (run, behind) = rest.split_at_mut(length);
         source.read(contribution.rank, &array.name, offset, run)?;
         rest = behind;
@@ -265,7 +271,7 @@ fn begin(file: &mut dyn Writer, array: &Array, deflate: Option<u8>) -> Result<()
         .map(|contribution| &contribution.shape)
         .max_by_key(|shape| shape.iter().product::<usize>());
     let chunk = largest.filter(|_| deflate.is_some() && !array.shape.is_empty() && !array.shape.contains(&0));
-    let chunk = chunk.map(|shape| pieces::box_shape(shape, array.dtype.bytes(), CHUNK_BYTES));
+    let chunk = chunk.map(|shape| pieces::box_shape(shape, array.source_dtype.bytes(), CHUNK_BYTES));
     let layout = Layout { chunk: chunk.as_deref(), deflate: deflate.unwrap_or(0), whole: array.missing() == 0 };
     file.array(array, layout)
 }

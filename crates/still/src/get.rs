@@ -41,7 +41,7 @@ is not there yet, or for its first complete version. Where there is none, the in
 which is zeros.
 
 Files:
-  .npy  any dtype, in the order of the variable's memory; numpy.load reads it
+  .npy  any dtype, bfloat16 as float32, in the order of the variable's memory; numpy.load reads it
   .csv  numbers on up to two axes as a bare matrix; otherwise one line per element under a
         heading, first its indices in the variable (i0,i1,...), then its value or fields
   .png  one axis as a line, two as a map of colours (rows run down, complex numbers by

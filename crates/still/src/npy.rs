@@ -5,12 +5,25 @@ use crate::gather::Source;
 use crate::selection::Selection;
 use crate::slice::format_shape;
 use std::io::Write;
-use stillframe::{DType, Order};
+use stillframe::{DType, Order, bfloat16};
 
 /// Writes the selection as an npy file. The elements keep their order in memory, and the header names it.
 pub fn write(source: &dyn Source, selection: &Selection, out: &mut dyn Write) -> Result<(), Failure> {
-    out.write_all(&encode_header(&selection.dtype, selection.order, &selection.shape()))?;
-    source.stream(selection, &mut |piece| Ok(out.write_all(piece)?))
+    let dtype = &selection.dtype;
+    out.write_all(&encode_header(&bfloat16::widened(dtype), selection.order, &selection.shape()))?;
+    if !bfloat16::is_in(dtype) {
+        return source.stream(selection, &mut |piece| Ok(out.write_all(piece)?));
+    }
+    // The end of a piece may cut an element.
+    let (mut rest, mut wide) = (Vec::new(), Vec::new());
+    source.stream(selection, &mut |piece| {
+        rest.extend_from_slice(piece);
+        let whole = rest.len() - rest.len() % dtype.bytes();
+        wide.clear();
+        bfloat16::widen(dtype, &rest[..whole], &mut wide);
+        rest.drain(..whole);
+        Ok(out.write_all(&wide)?)
+    })
 }
 
 fn encode_header(dtype: &DType, order: Order, shape: &[usize]) -> Vec<u8> {
@@ -50,8 +63,8 @@ fn describe(dtype: &DType) -> String {
         DType::Uint(bytes) => number('u', *bytes),
         DType::Float(bytes) => number('f', *bytes),
         DType::Complex(bytes) => number('c', *bytes),
-        // numpy has none: the bits.
-        DType::Bfloat16 => number('u', 2),
+        // numpy has none, and nothing in a file would say that these are bits: what is written is wider.
+        DType::Bfloat16 => number('f', 4),
         DType::Bool => "'|b1'".into(),
         DType::Bytes(bytes) => format!("'|S{bytes}'"),
         DType::Record { fields, bytes } => {
@@ -116,6 +129,10 @@ mod tests {
         assert_eq!(quote("it's"), "'it\\'s'");
     }
 
+    fn brains() -> DType {
+        DType::packed([("id", DType::Uint(1)), ("w", DType::Bfloat16)]).unwrap()
+    }
+
     /// Whoever has numpy hears from itself that the files are right.
     #[test]
     fn numpy_reads_what_was_written() {
@@ -132,7 +149,8 @@ mod tests {
         for (dtype, python_dtype, is_bool) in [
             (DType::Float(8), "'f8'", false),
             (DType::Float(2), "'f2'", false),
-            (DType::Bfloat16, "'u2'", false),
+            (DType::Bfloat16, "'bfloat16'", false),
+            (brains(), "[('id', 'u1'), ('w', 'bfloat16')]", false),
             (DType::Uint(1), "'u1'", false),
             (DType::Int(4), "'i4'", false),
             (DType::Complex(8), "'c8'", false),
@@ -156,18 +174,30 @@ mod tests {
                 }
             }
         }
-        assert_eq!(script.lines().count(), CHECK.lines().count() + 36);
+        assert_eq!(script.lines().count(), CHECK.lines().count() + 40);
         let output = run(&script).unwrap();
         assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     }
 
     const CHECK: &str = "\
 import numpy
-def check(path, dtype, order, index):
-    dtype = numpy.dtype(dtype)
+def bits_for_bfloat16(dtype):
+    if isinstance(dtype, list):
+        return [(name, bits_for_bfloat16(field)) for name, field in dtype]
+    return 'u2' if dtype == 'bfloat16' else dtype
+def numbers_of(bits, dtype):
+    if isinstance(dtype, list):
+        numbers = numpy.empty(bits.shape, [(name, 'f4' if field == 'bfloat16' else field) for name, field in dtype])
+        for name, field in dtype:
+            numbers[name] = numbers_of(bits[name], field)
+        return numbers
+    return (bits.astype('u4') << 16).view('f4') if dtype == 'bfloat16' else bits
+def check(path, shown, order, index):
+    dtype = numpy.dtype(bits_for_bfloat16(shown))
     numbers = range(24 * dtype.itemsize)
     content = bytes(i % 2 if dtype.kind == 'b' else i * 7 % 251 for i in numbers)
     want = numpy.frombuffer(content, dtype=dtype).reshape((2, 3, 4), order=order)[index]
+    want = numbers_of(want, shown) if 'bfloat16' in str(shown) else want
     got = numpy.load(path)
     assert got.shape == want.shape, (path, got.shape, want.shape)
     for name in [name for name in got.dtype.names or [None] if name is None or not name.startswith('f')]:

@@ -8,6 +8,7 @@
 //! Handles do not survive `fork`: a child opens its own.
 #![deny(unsafe_code)]
 
+pub mod bfloat16;
 mod block;
 mod choice;
 mod clock;
