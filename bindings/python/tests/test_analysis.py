@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import math
 import signal
+import sys
 import threading
 import time
 from pathlib import Path
@@ -72,6 +73,26 @@ def test_not_a_number_is_counted_and_left_out() -> None:
     found = analysis.Histogram("u", bins=2, range=(0, 2))({"u": np.array([math.nan, -1, 0, 1, 2, 5, math.inf])})
     assert found["u_count"].tolist() == [1, 2]  # type: ignore[union-attr]
     assert (found["u_below"], found["u_above"], found["u_nans"]) == (1, 2, 1)
+
+
+@pytest.mark.parametrize("size", [1e200, 1e300, sys.float_info.max / 4, 1e-200, 1e-300, 1.0])
+def test_numbers_of_any_size_have_a_deviation(size: float) -> None:
+    row = analysis.Statistics("u")({"u": np.array([size, 3 * size])})
+    assert row["u_mean"] / size == pytest.approx(2, rel=1e-14) and row["u_std"] / size == pytest.approx(1, rel=1e-14)
+    # In many blocks, of which the first are zeros.
+    u = np.where(np.arange(5 << 16) < 1 << 16, 0.0, np.arange(5 << 16) % 2 * size)
+    row = analysis.Statistics("u")({"u": u})
+    assert row["u_mean"] / size == pytest.approx(0.4, rel=1e-12)
+    assert row["u_std"] / size == pytest.approx(math.sqrt(0.24), rel=1e-12)
+
+
+def test_the_largest_numbers_have_a_mean() -> None:
+    most = sys.float_info.max
+    row = analysis.Statistics("u")({"u": np.array([most, -most])})
+    assert (row["u_mean"], row["u_std"]) == (0, most)
+    row = analysis.Statistics("u")({"u": np.full(3 << 16, most)})
+    assert (row["u_mean"], row["u_std"], row["u_sum"]) == (most, 0, math.inf)
+    assert math.isnan(analysis.Statistics("u")({"u": np.array([1.0, math.inf])})["u_std"])
 
 
 def test_what_is_found_does_not_depend_on_where_pages_lie() -> None:

@@ -5,6 +5,9 @@ use stillframe::{DType, bf16, f16};
 
 /// Numbers that are worked on together. Their copies in double precision stay in a processor's first cache.
 const BLOCK: usize = 2048;
+/// How large a deviation from the mean may be, and one divided by it how small, before its square is scaled: so far from the limits of
+/// double precision that sums of squares do not reach them.
+const ROOM: f64 = 1e120;
 /// Sums that run beside each other, so that an addition need not wait for the one before.
 const LANES: usize = 8;
 
@@ -105,8 +108,10 @@ pub struct Moments {
     /// Their sum.
     pub sum: f64,
     mean: f64,
-    /// Sum of the squares of the deviations from the mean.
+    /// Sum of the squares of the deviations from the mean, each divided by 2 to the `exponent`.
     squares: f64,
+    /// 0 unless the squares would be too large for a number of double precision, or too small.
+    exponent: i32,
     least: Option<Value>,
     most: Option<Value>,
 }
@@ -124,7 +129,8 @@ impl Moments {
         if block.is_empty() {
             return;
         }
-        let (least, most) = extremes(dtype, bytes, block);
+        let ends = fold_ends(block);
+        let (least, most) = extremes(dtype, bytes, ends);
         if self.least.as_ref().is_none_or(|known| is_less(&least, known)) {
             self.least = Some(least);
         }
@@ -132,15 +138,47 @@ impl Moments {
             self.most = Some(most);
         }
         let (before, new) = (self.count as f64, block.len() as f64);
-        let mean = total / new;
-        block.iter_mut().for_each(|number| *number = (*number - mean) * (*number - mean));
+        let count = before + new;
+        let mean = if total.is_infinite() && ends.0.is_finite() && ends.1.is_finite() {
+            // Their sum is too large for a number, which their mean is not.
+            block.iter().map(|number| number / new).sum::<f64>().clamp(ends.0, ends.1)
+        } else {
+            total / new
+        };
+        self.make_room(ends, mean);
+        let scale = 2.0_f64.powi(-self.exponent);
+        block.iter_mut().for_each(|number| *number = (*number * scale - mean * scale).powi(2));
         let squares = sum(block);
-        let (apart, count) = (mean - self.mean, before + new);
+        // Before the first block there is no mean from which its own could be apart.
+        let apart = if self.count == 0 { 0.0 } else { mean * scale - self.mean * scale };
         // Chan, Golub and LeVeque's rule for two samples, which loses nothing where the mean is large.
-        self.mean += apart * (new / count);
+        let step = mean - self.mean;
+        self.mean = if step.is_finite() {
+            self.mean + step * (new / count)
+        } else {
+            self.mean * (before / count) + mean * (new / count)
+        };
         self.squares += squares + apart * apart * (before * new / count);
         self.count += block.len() as u64;
         self.sum += total;
+    }
+
+    /// Chooses an exponent with which the squares of the deviations of numbers between these ends, and of their mean from the mean so
+    /// far, are neither too large nor too small.
+    fn make_room(&mut self, (least, most): (f64, f64), mean: f64) {
+        // Halves, as differences may be too large themselves.
+        let (least, most, mean) = (least / 2.0, most / 2.0, mean / 2.0);
+        let apart = if self.count == 0 { 0.0 } else { (mean - self.mean / 2.0).abs() };
+        let widest = (most - mean).max(mean - least).max(apart);
+        let scaled = widest * 2.0_f64.powi(-self.exponent);
+        let is_lost = scaled > ROOM || scaled < 1.0 / ROOM && self.squares == 0.0;
+        if is_lost && widest > 0.0 && widest.is_finite() {
+            let exponent = (widest.log2() as i32).clamp(-1000, 1000);
+            if self.squares > 0.0 {
+                self.squares *= 2.0_f64.powi(self.exponent - exponent).powi(2);
+            }
+            self.exponent = exponent;
+        }
     }
 
     /// The smallest number, exactly as it is in the array; not a number if there is none.
@@ -160,7 +198,10 @@ impl Moments {
 
     /// The standard deviation, of the population.
     pub fn deviation(&self) -> f64 {
-        if self.count == 0 { f64::NAN } else { (self.squares / self.count as f64).sqrt() }
+        if self.count == 0 {
+            return f64::NAN;
+        }
+        (self.squares / self.count as f64).sqrt() * 2.0_f64.powi(self.exponent)
     }
 }
 
@@ -176,12 +217,21 @@ fn fold(block: &[f64], first: f64, join: impl Fn(f64, f64) -> f64) -> f64 {
     lanes.iter().chain(rest).fold(first, |all, number| join(all, *number))
 }
 
+/// The smallest and the largest number of a block.
+fn fold_ends(block: &[f64]) -> (f64, f64) {
+    // Without what is no number a plain comparison does, which processors have for several numbers at once.
+    let least = fold(block, f64::INFINITY, |least, number| if number < least { number } else { least });
+    let most = fold(block, f64::NEG_INFINITY, |most, number| if number > most { number } else { most });
+    (least, most)
+}
+
 fn sum(block: &[f64]) -> f64 {
     fold(block, 0.0, |sum, number| sum + number)
 }
 
-/// Smallest and largest number of a block that is not empty. Double precision has all numbers but those of eight bytes.
-fn extremes(dtype: &DType, bytes: &[u8], block: &[f64]) -> (Value, Value) {
+/// Smallest and largest number of a block that is not empty, from the ends of it in double precision, which has all numbers but those of
+/// eight bytes.
+fn extremes(dtype: &DType, bytes: &[u8], (least, most): (f64, f64)) -> (Value, Value) {
     let (elements, _) = bytes.as_chunks::<8>();
     match dtype {
         DType::Int(8) => {
@@ -193,9 +243,6 @@ fn extremes(dtype: &DType, bytes: &[u8], block: &[f64]) -> (Value, Value) {
             (Value::Uint(values().min().unwrap_or(0)), Value::Uint(values().max().unwrap_or(0)))
         }
         _ => {
-            // Without what is no number a plain comparison does, which processors have for several numbers at once.
-            let least = fold(block, f64::INFINITY, |least, number| if number < least { number } else { least });
-            let most = fold(block, f64::NEG_INFINITY, |most, number| if number > most { number } else { most });
             let value = |number: f64| match dtype {
                 DType::Int(_) => Value::Int(number as i64),
                 DType::Bool | DType::Uint(_) => Value::Uint(number as u64),
@@ -257,6 +304,29 @@ mod tests {
         let bytes: Vec<u8> = (0..100_000).flat_map(|place| (1e9 + f64::from(place % 2)).to_ne_bytes()).collect();
         let found = moments(&DType::Float(8), &bytes, &[]);
         assert!((found.deviation() - 0.5).abs() < 1e-9, "{}", found.deviation());
+    }
+
+    #[test]
+    fn numbers_of_any_size_have_a_deviation() {
+        let deviation = |numbers: &[f64]| {
+            let bytes: Vec<u8> = numbers.iter().flat_map(|number| number.to_ne_bytes()).collect();
+            let found = moments(&DType::Float(8), &bytes, &[]);
+            (found.mean(), found.deviation())
+        };
+        for size in [1e200, 1e300, f64::MAX / 4.0, 1e-200, 1e-300, 1.0] {
+            let (mean, found) = deviation(&[size, 3.0 * size]);
+            assert!((mean / size - 2.0).abs() < 1e-14 && (found / size - 1.0).abs() < 1e-14, "{size}: {mean}, {found}");
+            // In many blocks, of which the first are zeros or small.
+            let numbers: Vec<f64> =
+                (0..5 * BLOCK).map(|place| if place < BLOCK { 0.0 } else { size * (place % 2) as f64 }).collect();
+            let (mean, found) = deviation(&numbers);
+            assert!((mean / size - 0.4).abs() < 1e-12, "{size}: {mean}");
+            assert!((found / size - 0.24_f64.sqrt()).abs() < 1e-12, "{size}: {found}");
+        }
+        assert_eq!(deviation(&[f64::MAX, f64::MIN]), (0.0, f64::MAX));
+        assert_eq!(deviation(&[f64::MAX; 3 * BLOCK]).1, 0.0);
+        assert_eq!(deviation(&[1e200, 1e200]), (1e200, 0.0));
+        assert!(deviation(&[1.0, f64::INFINITY]).1.is_nan());
     }
 
     #[test]

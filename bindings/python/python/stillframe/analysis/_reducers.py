@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 from .._errors import MisuseError
 from ._bins import count_bins, equal_edges
 from ._blocks import Source, blocks, numbers, whole
+from ._moments import Moments
 
 #: Makes numbers and arrays, by name, of a version. What it returns must have the same names and shapes each time.
 Reducer = Callable[[Source], Mapping[str, ArrayLike]]
@@ -38,57 +39,6 @@ class Statistics:
                 moments.add(numbers(block, name))
             row |= {f"{name}_{column}": value for column, value in moments.row().items()}
         return row
-
-
-class Moments:
-    """Sums over numbers that come block by block, merged so that nothing is lost where the mean is large."""
-
-    def __init__(self) -> None:
-        self.count = 0
-        self.nans = 0
-        self.least = math.inf
-        self.most = -math.inf
-        self.sum = 0.0
-        self.mean = 0.0
-        #: Sum of squares of the deviations from the mean.
-        self.squares = 0.0
-
-    def add(self, block: NDArray[np.float64]) -> None:
-        """Takes in a block."""
-        with np.errstate(invalid="ignore", over="ignore"):
-            total = float(block.sum())
-            if math.isnan(total):
-                # There are NaNs, or infinities of both signs.
-                missing = np.isnan(block)
-                self.nans += int(missing.sum())
-                block = block[~missing]
-                total = float(block.sum())
-            if not len(block):
-                return
-            self.least = min(self.least, float(block.min()))
-            self.most = max(self.most, float(block.max()))
-            mean = np.float64(total) / len(block)
-            deviations = block - mean
-            # Not a dot product, which may start threads: the other processors are the program's.
-            squares = np.multiply(deviations, deviations, out=deviations).sum()
-            before, self.count = self.count, self.count + len(block)
-            apart = mean - self.mean
-            # Chan, Golub and LeVeque's rule for two samples.
-            self.mean = float(self.mean + apart * (len(block) / self.count))
-            self.squares = float(self.squares + squares + apart * apart * (before * len(block) / self.count))
-        self.sum += total
-
-    def row(self) -> dict[str, float | int]:
-        """What was found."""
-        none = self.count == 0
-        return {
-            "min": math.nan if none else self.least,
-            "max": math.nan if none else self.most,
-            "mean": math.nan if none else self.mean,
-            "std": math.nan if none else math.sqrt(self.squares / self.count),
-            "sum": self.sum,
-            "nans": self.nans,
-        }
 
 
 class Histogram:
