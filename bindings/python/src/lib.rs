@@ -52,6 +52,8 @@ mod _native {
     #[pymodule_export]
     use super::observer::{Observer, Snapshot};
     #[pymodule_export]
+    use super::recovery::recovered_variable;
+    #[pymodule_export]
     use super::region::{Loan, Region};
 
     use pyo3::prelude::*;

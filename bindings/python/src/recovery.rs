@@ -58,3 +58,14 @@ pub fn origin_to_python<'py>(py: Python<'py>, origin: &OriginRow) -> PyResult<Py
     let attributes = convert::attributes_to_python(py, attributes)?;
     Ok((kind, *version, path.clone(), sentence.clone(), skipped.clone(), attributes))
 }
+
+/// The type and the shape of all of a variable as it was recovered.
+#[pyfunction]
+pub fn recovered_variable<'py>(
+    py: Python<'py>,
+    region: &crate::region::Region,
+    name: &str,
+) -> PyResult<(Bound<'py, PyAny>, Vec<usize>)> {
+    let (dtype, shape) = region.shared.with_recovered(py, |recovered, _, _| Ok(recovered.described(name)?))?;
+    Ok((convert::dtype_to_python(py, &dtype)?, shape))
+}

@@ -31,7 +31,7 @@ struct State {
 }
 
 /// What the binding has to remember of a variable.
-struct Known {
+pub struct Known {
     id: VariableId,
     managed: bool,
     /// Bytes, of a tracked variable those of the last publish.
@@ -59,7 +59,7 @@ impl Known {
     }
 }
 
-struct Shared {
+pub struct Shared {
     state: Mutex<State>,
     pid: u32,
 }
@@ -140,7 +140,7 @@ impl Shared {
     }
 
     /// Runs `work` on what was recovered, away from the interpreter.
-    fn with_recovered<T: Send>(
+    pub fn with_recovered<T: Send>(
         &self,
         py: Python<'_>,
         work: impl FnOnce(&Recovered, &mut stillframe::Region, &mut HashMap<String, Known>) -> Result<T, Failure> + Send,
@@ -193,7 +193,7 @@ impl Shared {
 }
 
 /// Why some work on a region did not happen, before it is an exception: those need the interpreter.
-enum Failure {
+pub enum Failure {
     Engine(Error),
     Checkpoint(Box<stillframe_checkpoint::Error>),
     Misuse(String),
@@ -234,7 +234,7 @@ fn known<'a>(variables: &'a mut HashMap<String, Known>, name: &str) -> Result<&'
 /// A region, by its producer.
 #[pyclass(frozen, module = "stillframe._native")]
 pub struct Region {
-    shared: Arc<Shared>,
+    pub shared: Arc<Shared>,
     name: String,
     recovered: Option<u64>,
     tracker: String,

@@ -58,7 +58,10 @@ def test_a_region_begins_with_memory_or_a_checkpoint_or_nothing_and_says_which(t
     with pytest.raises(sf.MisuseError, match=r"shape \[3, 4\].*offset"):
         region.read("x", shape=(2, 2))
     assert np.array_equal(region.read("x", (0, 0), (2, 2)), x[:2, :2])
-    with pytest.raises(sf.MisuseError, match="give its shape"):
+    assert np.array_equal(region.read("u"), np.full((100, 50), 1.5))
+    with pytest.raises(sf.MisuseError, match=r"\[100, 50\]"):
+        region.read("u", (1, 0))
+    with pytest.raises(sf.UnknownVariable, match="has no variable 'y'; it has u, x"):
         region.read("y")
     with pytest.raises(sf.UnknownVariable):
         region.read("y", shape=3, dtype="f8")

@@ -221,6 +221,19 @@ impl Recovered {
         })
     }
 
+    /// The type and the shape of what [`read_bytes`](Recovered::read_bytes) reads of a variable without an offset.
+    ///
+    /// # Errors
+    /// Misuse if there is no such variable; [`Error::NothingRecovered`] if the run begins with nothing; those of reading a checkpoint.
+    pub fn described(&self, name: &str) -> Result<(DType, Vec<usize>)> {
+        let reader = self.reader(name)?;
+        let stored = reader.stored(name)?;
+        let own = self.rank.filter(|_| self.is_as_it_was()).map(|(rank, _)| rank as usize);
+        let own = stored.iter().find(|stored| Some(stored.rank) == own && !stored.is_part);
+        let found = own.or(stored.first()).ok_or_else(|| self.unknown(&reader, name))?;
+        Ok((found.dtype.clone(), found.piece.part.global_shape.clone()))
+    }
+
     fn unknown(&self, reader: &Reader, name: &str) -> Error {
         let mut known: Vec<String> = match reader {
             Reader::Memory(ranks) => ranks.iter().flat_map(Snapshot::variables).map(|v| v.name.clone()).collect(),

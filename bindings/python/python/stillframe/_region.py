@@ -122,10 +122,9 @@ class Region(Closing, metaclass=Made, by="stillframe.create(name) creates one"):
     ) -> NDArray[Any]:
         """Reads a box of what :func:`stillframe.recover` found, before the first publish.
 
-        It is a box of the global array if those who published it said which parts they had, however many they were; else
-        of the variable as it was. Without an offset that of the part which was declared in this region counts, or else all
-        of the variable is read, which has to have had that shape; without a shape or dtype those of ``out``, which is
-        filled, or of the array that was declared.
+        It is a box of the global array if those who published it said which parts they had, however many they were; else of the
+        variable as it was. Without an offset that of the part which was declared in this region counts, or else all is read, which has
+        to have had that shape; without a shape or dtype those of ``out``, which is filled, or of what was declared, or what it had.
         """
         declared = self._declared.get(name)
         if out is None:
@@ -136,7 +135,8 @@ class Region(Closing, metaclass=Made, by="stillframe.create(name) creates one"):
                 shape = declared.shape
             native = native_dtype(dtype) if dtype is not None else declared.dtype if declared is not None else None
             if shape is None or native is None:
-                raise MisuseError(f"variable '{name}' to be read: give its shape and dtype, or an array with out=")
+                was, full = _native.recovered_variable(self._native, name)
+                shape, native = full if shape is None else shape, native or was
             if numpy is None:
                 raise MisuseError("this needs numpy; without it, give an array with out=")
             found: str = check_order(order)
