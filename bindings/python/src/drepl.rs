@@ -215,15 +215,13 @@ fn numpy_name(primitive: Primitive, order: ByteOrder) -> String {
         Primitive::Bool => return "?".into(),
         Primitive::Text(bytes) => return format!("S{bytes}"),
         Primitive::Int8 | Primitive::Int16 | Primitive::Int32 | Primitive::Int64 => 'i',
-        // numpy has no bfloat16, and where another package has one, it has no byte order: these are the bits.
-        Primitive::Bfloat16 | Primitive::UInt8 | Primitive::UInt16 | Primitive::UInt32 | Primitive::UInt64 => 'u',
+        // numpy has no bfloat16, and where another package has one, it has no byte order: arrays show the bits of what is called B.
+        Primitive::Bfloat16 => 'B',
+        Primitive::UInt8 | Primitive::UInt16 | Primitive::UInt32 | Primitive::UInt64 => 'u',
         Primitive::Float16 | Primitive::Float32 | Primitive::Float64 => 'f',
         Primitive::Complex64 | Primitive::Complex128 => 'c',
     };
-    let order = match order {
-        ByteOrder::LittleEndian => '<',
-        ByteOrder::BigEndian => '>',
-    };
+    let order = if matches!(order, ByteOrder::LittleEndian) { '<' } else { '>' };
     format!("{order}{kind}{}", primitive.size_bytes())
 }
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 from importlib.util import find_spec
 from types import SimpleNamespace
 from typing import Any
@@ -78,6 +79,25 @@ def test_datasets_have_the_numbers(ranks: int) -> None:
         assert cells["w"].tolist() == cells["at"]["w"].tolist() == [1, 2, 3, 4]
     for region in regions:
         region.close()
+
+
+def test_datasets_of_objects_have_the_numbers() -> None:
+    xr = pytest.importorskip("xarray")
+    text = "type Inner struct { a int8; w [2]bfloat16 } type Cell struct { id int32; at Inner; w bfloat16 }"
+    obj = sf.create_object("o", f"{text} var cells [4]Cell var v [4]bfloat16 var n bfloat16 var bits [4]uint16")
+    with obj.write("{ var cells = cells; var v = v; var n = n; var bits = bits }") as writer:
+        arrays = writer.arrays
+        arrays["v"][...] = arrays["bits"][...] = arrays["cells"]["w"][...] = BITS
+        arrays["cells"]["at"]["w"][...] = BITS[:, None]
+        arrays["n"][...] = BITS[2]
+        writer.publish(1)
+        with xr.open_dataset("o", engine="stillframe") as ds:
+            assert ds["v"].dtype == ds["cells.w"].dtype == np.float32 and ds["bits"].dtype == np.uint16
+            assert ds["v"].values.tolist() == ds["cells.w"].values.tolist() == [1, 2, 3, 4]
+            assert ds["v"][1:3].values.tolist() == [2, 3] and float(ds["n"]) == 3
+            assert ds["cells.at.w"].values.tolist() == [[n, n] for n in (1, 2, 3, 4)]
+            assert ds["bits"].values.tolist() == BITS.tolist()
+            assert np.asarray(pickle.loads(pickle.dumps(ds["v"].variable._data))).tolist() == [1, 2, 3, 4]
 
 
 def test_a_programs_own_arrays_are_taken_as_numbers() -> None:

@@ -7,7 +7,7 @@ use crate::{Codec, layout};
 use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
 use stillframe::dimensions::{self, Named};
-use stillframe::{Attributes, DType, Field, Order, Scalar};
+use stillframe::{Attributes, DType, Field, Order, Scalar, bfloat16};
 use zarrs_metadata::FillValueMetadata;
 use zarrs_metadata::v3::{ArrayMetadataV3, GroupMetadataV3, MetadataV3};
 
@@ -163,10 +163,11 @@ fn array_attributes(variable: &Variable) -> Map<String, Value> {
     }
     add("order", json(&variable.order));
     let dtype: Value = variable.dtype.to_text().into();
-    match variable.dtype {
+    if bfloat16::is_in(&variable.dtype) {
         // Nothing else in the store says that these numbers are no integers. The manifest has the program's word.
-        DType::Bfloat16 => drop(attributes.insert("dtype".into(), dtype)),
-        _ => add("dtype", dtype),
+        attributes.insert("dtype".into(), dtype);
+    } else {
+        add("dtype", dtype);
     }
     attributes
 }
@@ -234,6 +235,8 @@ mod tests {
             array_attributes(&variable)["dtype"].clone()
         };
         assert_eq!((said(DType::Float(4)), said(DType::Bfloat16)), ("mass".into(), "bfloat16".into()));
+        let record = DType::packed([("w", DType::Bfloat16)]).unwrap();
+        assert_eq!(said(record.clone()), record.to_text());
     }
 
     #[test]

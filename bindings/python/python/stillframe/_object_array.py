@@ -158,6 +158,12 @@ class ObjectArray(metaclass=Made, by='obj["u"] is one'):
         return Variable(self.name, 0, (), (), _brackets(self._path[-1][1])[1]).dtype
 
     @property
+    def is_bfloat16(self) -> bool:
+        """Whether its elements are numbers of ``bfloat16``, which it shows as their bits, ``uint16``."""
+        element = _brackets(self._path[-1][1])[1]
+        return isinstance(element, str) and "B" in element
+
+    @property
     def version(self) -> int | None:
         """The version that it reads; None if that is the newest complete one each time."""
         return self._reader.version

@@ -13,7 +13,7 @@ from xarray.core import indexing
 from . import _native
 from ._errors import MisuseError
 from ._object_array import ObjectArray, Reader
-from ._types import CHUNK_BYTES
+from ._types import CHUNK_BYTES, number_dtype, numbers_of
 
 if TYPE_CHECKING:
     from ._object import Dims
@@ -26,12 +26,16 @@ class LazyArray(BackendArray):
     def __init__(self, array: ObjectArray, path: tuple[str, ...]) -> None:
         self._array = array
         self._path = path
+        self._native = "bfloat16" if array.is_bfloat16 else None
         self.shape = array.shape
-        self.dtype = array.dtype
+        self.dtype = array.dtype if self._native is None else number_dtype(self._native)
 
     def __getitem__(self, key: indexing.ExplicitIndexer) -> Any:
         support = indexing.IndexingSupport.BASIC
-        return indexing.explicit_indexing_adapter(key, self.shape, support, self._array.__getitem__)
+        return indexing.explicit_indexing_adapter(key, self.shape, support, self._read)
+
+    def _read(self, key: Any) -> Any:
+        return numbers_of(self._array[key], self._native)
 
     def __reduce__(self) -> tuple[Any, ...]:
         reader = self._array._reader

@@ -840,7 +840,7 @@ def _dtype(laid_out: LaidOut, path: str) -> np.dtype[Any]:
     _need_numpy()
     shape, strides, element = _axes(laid_out)
     if isinstance(element, str):
-        base = numpy.dtype(element)
+        base = numpy.dtype(element.replace("B", "u"))  # of bfloat16 the bits
     else:
         fields, size = cast("tuple[list[tuple[str, LaidOut, int]], int]", element)
         formats = [_dtype(field, f"{path}.{name}") for name, field, _ in fields]
