@@ -66,6 +66,6 @@ pub fn recovered_variable<'py>(
     region: &crate::region::Region,
     name: &str,
 ) -> PyResult<(Bound<'py, PyAny>, Vec<usize>)> {
-    let (dtype, shape) = region.shared.with_recovered(py, |recovered, _, _| Ok(recovered.described(name)?))?;
+    let (dtype, shape) = region.shared.with_recovered(py, |recovered, _, _| Ok(recovered.describe(name)?))?;
     Ok((convert::dtype_to_python(py, &dtype)?, shape))
 }

@@ -59,6 +59,16 @@ def test_analysis_takes_the_numbers(name: str, ranks: int) -> None:
 
 
 @pytest.mark.usefixtures("shown")
+def test_bits_are_published_as_numbers() -> None:
+    with sf.create("r") as region:
+        region.track("w", BITS, dtype="bfloat16")
+        region.publish(1)
+        region.publish(2, {"w": BITS[::-2]})
+        with sf.open("r").newest() as snapshot:
+            assert list(analysis.blocks(snapshot, "w"))[0].tolist() == [4, 2]
+
+
+@pytest.mark.usefixtures("shown")
 def test_a_run_takes_the_numbers_of_small_versions(tmp_path: Any) -> None:
     with publish():
         analysis.run("r", {tmp_path / "w.csv": analysis.Statistics("w")}, timeout=0, polite=False)

@@ -225,7 +225,7 @@ impl Recovered {
     ///
     /// # Errors
     /// Misuse if there is no such variable; [`Error::NothingRecovered`] if the run begins with nothing; those of reading a checkpoint.
-    pub fn described(&self, name: &str) -> Result<(DType, Vec<usize>)> {
+    pub fn describe(&self, name: &str) -> Result<(DType, Vec<usize>)> {
         let reader = self.reader(name)?;
         let stored = reader.stored(name)?;
         let own = self.rank.filter(|_| self.is_as_it_was()).map(|(rank, _)| rank as usize);

@@ -6,7 +6,7 @@ use crate::manifest::{Manifest, Variable};
 use crate::{Codec, layout};
 use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
-use stillframe::dimensions::{self, Named};
+use stillframe::dimensions::{Axes, name_dimensions};
 use stillframe::{Attributes, DType, Field, Order, Scalar, bfloat16};
 use zarrs_metadata::FillValueMetadata;
 use zarrs_metadata::v3::{ArrayMetadataV3, GroupMetadataV3, MetadataV3};
@@ -163,7 +163,7 @@ fn array_attributes(variable: &Variable) -> Map<String, Value> {
     }
     add("order", json(&variable.order));
     let dtype: Value = variable.dtype.to_text().into();
-    if bfloat16::is_in(&variable.dtype) {
+    if bfloat16::has_bfloat16(&variable.dtype) {
         // Nothing else in the store says that these numbers are no integers. The manifest has the program's word.
         attributes.insert("dtype".into(), dtype);
     } else {
@@ -184,14 +184,14 @@ fn attributes_json(attributes: &Attributes) -> Map<String, Value> {
 
 /// The names of the dimensions of all variables. Each rank's arrays are a group of their own.
 fn dimensions(variables: &[Variable]) -> Vec<Vec<String>> {
-    let mut groups: BTreeMap<Option<u32>, Vec<(usize, Named)>> = BTreeMap::new();
+    let mut groups: BTreeMap<Option<u32>, Vec<(usize, Axes)>> = BTreeMap::new();
     for (index, variable) in variables.iter().enumerate() {
-        let named = Named::new(&variable.name, &variable.shape, &variable.attributes);
-        groups.entry(variable.rank).or_default().push((index, named));
+        let axes = Axes::new(&variable.name, &variable.shape, &variable.attributes);
+        groups.entry(variable.rank).or_default().push((index, axes));
     }
     let mut names = vec![Vec::new(); variables.len()];
     for (places, arrays) in groups.into_values().map(|group| group.into_iter().unzip::<_, _, Vec<_>, Vec<_>>()) {
-        for (place, found) in places.into_iter().zip(dimensions::name(&arrays, &BTreeMap::new())) {
+        for (place, found) in places.into_iter().zip(name_dimensions(&arrays, &BTreeMap::new())) {
             names[place] = found;
         }
     }

@@ -6,7 +6,7 @@
 use crate::error::{Error, Result};
 use crate::source::{Described, Source};
 use std::collections::{BTreeMap, BTreeSet};
-use stillframe::dimensions::{self, Named};
+use stillframe::dimensions::{self, Axes};
 use stillframe::{Attributes, Block, DType, Order, Part, Scalar, bfloat16};
 
 /// A value of an attribute.
@@ -72,7 +72,7 @@ pub struct Array {
     /// A name for each dimension, once all arrays of the group are known.
     pub dimensions: Vec<String>,
     /// What the dimensions are named by, in the order of the variable's indices.
-    named: Named,
+    axes: Axes,
     /// The order of the variable's elements.
     order: Order,
     /// Where its elements are.
@@ -202,7 +202,7 @@ fn describe(variable: &Described, without: &[&str]) -> Values {
         values.push(("order".into(), Value::Text("fortran".into())));
     }
     // Names that dimensions cannot have stay as the attribute that they are.
-    let is_named = dimensions::of_attributes(&variable.attributes, variable.shape.len()).is_some();
+    let is_named = dimensions::given_names(&variable.attributes, variable.shape.len()).is_some();
     let own = variable.attributes.iter().filter(|(name, _)| *name != "units");
     let own = own.filter(|(name, _)| !is_named || *name != dimensions::ATTRIBUTE);
     let own = own.filter(|(name, _)| !without.contains(&name.as_str()));
@@ -224,11 +224,11 @@ fn whole(variable: &Described) -> Array {
     let shape = in_file(variable.order, &variable.shape);
     Array {
         name: variable.name.clone(),
-        dtype: bfloat16::widened(&variable.dtype),
+        dtype: bfloat16::wide_dtype(&variable.dtype),
         source_dtype: variable.dtype.clone(),
         attributes: describe(variable, &[]),
         dimensions: Vec::new(),
-        named: Named::new(&variable.name, &variable.shape, &variable.attributes),
+        axes: Axes::new(&variable.name, &variable.shape, &variable.attributes),
         order: variable.order,
         contributions: vec![contribution(
             variable.rank,
@@ -280,12 +280,12 @@ fn assemble(group: &str, name: &str, variables: &[&Described]) -> Result<Option<
     let contributions = contributions.collect();
     Ok(Some(Array {
         name: name.into(),
-        dtype: bfloat16::widened(&first.dtype),
+        dtype: bfloat16::wide_dtype(&first.dtype),
         source_dtype: first.dtype.clone(),
         attributes: describe(first, &[Part::OFFSET, Part::GLOBAL_SHAPE]),
         shape: in_file(order, &part.global_shape),
         dimensions: Vec::new(),
-        named: Named::new(name, &part.global_shape, &first.attributes),
+        axes: Axes::new(name, &part.global_shape, &first.attributes),
         order,
         contributions,
     }))
@@ -327,8 +327,8 @@ fn contribution(rank: usize, of: &[usize], at: &[usize], block: Block) -> Contri
 fn name_dimensions(groups: &mut [Group]) {
     let mut outer: BTreeMap<String, usize> = BTreeMap::new();
     for group in groups {
-        let named: Vec<Named> = group.arrays.iter().map(|array| array.named.clone()).collect();
-        for (array, names) in group.arrays.iter_mut().zip(dimensions::name(&named, &outer)) {
+        let axes: Vec<Axes> = group.arrays.iter().map(|array| array.axes.clone()).collect();
+        for (array, names) in group.arrays.iter_mut().zip(dimensions::name_dimensions(&axes, &outer)) {
             array.dimensions = in_file(array.order, &names);
         }
         if group.name.is_none() {

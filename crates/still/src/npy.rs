@@ -10,8 +10,8 @@ use stillframe::{DType, Order, bfloat16};
 /// Writes the selection as an npy file. The elements keep their order in memory, and the header names it.
 pub fn write(source: &dyn Source, selection: &Selection, out: &mut dyn Write) -> Result<(), Failure> {
     let dtype = &selection.dtype;
-    out.write_all(&encode_header(&bfloat16::widened(dtype), selection.order, &selection.shape()))?;
-    if !bfloat16::is_in(dtype) {
+    out.write_all(&encode_header(&bfloat16::wide_dtype(dtype), selection.order, &selection.shape()))?;
+    if !bfloat16::has_bfloat16(dtype) {
         return source.stream(selection, &mut |piece| Ok(out.write_all(piece)?));
     }
     // The end of a piece may cut an element.

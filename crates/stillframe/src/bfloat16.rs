@@ -4,23 +4,23 @@ use stillframe_segment::DType;
 use stillframe_segment::dtype::Field;
 
 /// Whether elements are numbers of `bfloat16`, or records that have some.
-pub fn is_in(dtype: &DType) -> bool {
+pub fn has_bfloat16(dtype: &DType) -> bool {
     match dtype {
         DType::Bfloat16 => true,
-        DType::Record { fields, .. } => fields.iter().any(|field| is_in(&field.dtype)),
+        DType::Record { fields, .. } => fields.iter().any(|field| has_bfloat16(&field.dtype)),
         _ => false,
     }
 }
 
 /// The type with `float32` in the place of `bfloat16`. A record that has some has its fields one behind the other, without padding.
-pub fn widened(dtype: &DType) -> DType {
+pub fn wide_dtype(dtype: &DType) -> DType {
     match dtype {
         DType::Bfloat16 => DType::Float(4),
-        DType::Record { fields, .. } if is_in(dtype) => {
+        DType::Record { fields, .. } if has_bfloat16(dtype) => {
             let mut end = 0_u32;
             let mut wide = Vec::with_capacity(fields.len());
             for field in by_offset(fields) {
-                let dtype = widened(&field.dtype);
+                let dtype = wide_dtype(&field.dtype);
                 let bytes = dtype.bytes() as u32;
                 wide.push(Field { name: field.name.clone(), dtype, offset: end });
                 end = end.saturating_add(bytes);
@@ -31,7 +31,7 @@ pub fn widened(dtype: &DType) -> DType {
     }
 }
 
-/// Appends elements of this type to `out` as elements of the [`widened`] one.
+/// Appends elements of this type to `out` as elements of the [`wide_dtype`] one.
 pub fn widen(dtype: &DType, elements: &[u8], out: &mut Vec<u8>) {
     match dtype {
         DType::Bfloat16 => {
@@ -39,7 +39,7 @@ pub fn widen(dtype: &DType, elements: &[u8], out: &mut Vec<u8>) {
             // It is the upper half of the float32, bit by bit.
             out.extend(numbers.iter().flat_map(|bits| (u32::from(u16::from_ne_bytes(*bits)) << 16).to_ne_bytes()));
         }
-        DType::Record { fields, bytes } if is_in(dtype) => {
+        DType::Record { fields, bytes } if has_bfloat16(dtype) => {
             let fields = by_offset(fields);
             for element in elements.chunks_exact(*bytes as usize) {
                 for field in &fields {
@@ -71,7 +71,7 @@ mod tests {
         let inner = DType::packed([("w", DType::Bfloat16), ("tag", DType::Uint(1))]).unwrap();
         let fields = vec![field("id", DType::Uint(1), 7), field("w", DType::Bfloat16, 0), field("at", inner, 3)];
         let cell = DType::Record { fields, bytes: 9 };
-        let wide = widened(&cell);
+        let wide = wide_dtype(&cell);
         assert_eq!(wide.check(), Ok(()));
         assert_eq!(
             (wide.to_string().as_str(), wide.bytes()),
@@ -94,7 +94,7 @@ mod tests {
         for other in [DType::Float(2), DType::packed([("x", DType::Uint(2))]).unwrap()] {
             let mut out = Vec::new();
             widen(&other, &[1, 2, 3, 4], &mut out);
-            assert_eq!((widened(&other), out), (other, vec![1, 2, 3, 4]));
+            assert_eq!((wide_dtype(&other), out), (other, vec![1, 2, 3, 4]));
         }
     }
 }

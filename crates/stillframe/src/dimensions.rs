@@ -10,9 +10,9 @@ use stillframe_segment::Scalar;
 /// Name of the attribute that names a variable's dimensions, separated by blanks or commas.
 pub const ATTRIBUTE: &str = "dims";
 
-/// An array among others, as the naming of dimensions needs it.
+/// The axes of an array among others, as the naming of dimensions needs them.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Named {
+pub struct Axes {
     /// The variable's name among the others.
     pub name: String,
     /// Its shape, in the order of its indices.
@@ -21,14 +21,14 @@ pub struct Named {
     pub given: Vec<Option<String>>,
 }
 
-impl Named {
+impl Axes {
     /// A variable with the names that its attributes give.
-    pub fn new(name: &str, shape: &[usize], attributes: &Attributes) -> Named {
-        let given = match of_attributes(attributes, shape.len()) {
+    pub fn new(name: &str, shape: &[usize], attributes: &Attributes) -> Axes {
+        let given = match given_names(attributes, shape.len()) {
             Some(names) => names.into_iter().map(Some).collect(),
             None => vec![None; shape.len()],
         };
-        Named { name: name.into(), shape: shape.into(), given }
+        Axes { name: name.into(), shape: shape.into(), given }
     }
 
     /// Whether it is the coordinate of its only dimension, whose name the program gave.
@@ -39,15 +39,15 @@ impl Named {
 
 /// The names that attributes of a variable give to so many dimensions; `None` if they do not name each of them once, by a name
 /// that any format has room for.
-pub fn of_attributes(attributes: &Attributes, count: usize) -> Option<Vec<String>> {
+pub fn given_names(attributes: &Attributes, count: usize) -> Option<Vec<String>> {
     match attributes.get(ATTRIBUTE) {
-        Some(Scalar::Text(text)) => of_text(text, count),
+        Some(Scalar::Text(text)) => read_names(text, count),
         _ => None,
     }
 }
 
-/// As [`of_attributes`], from the attribute's text.
-pub fn of_text(text: &str, count: usize) -> Option<Vec<String>> {
+/// As [`given_names`], from the attribute's text.
+pub fn read_names(text: &str, count: usize) -> Option<Vec<String>> {
     let names = text.split(|letter: char| letter == ',' || letter.is_whitespace()).filter(|name| !name.is_empty());
     let names: Vec<String> = names.map(String::from).collect();
     let different: BTreeSet<&String> = names.iter().collect();
@@ -73,9 +73,9 @@ fn is_name(name: &str) -> bool {
 /// * A dimension without a name is called by its length, as `n128`. Of several that are as long in one array the last one is
 ///   called so, and those before it `n128_2`, `n128_3`.
 /// * A name that is made here and is taken is followed by `_`.
-pub fn name(arrays: &[Named], outer: &BTreeMap<String, usize>) -> Vec<Vec<String>> {
+pub fn name_dimensions(arrays: &[Axes], outer: &BTreeMap<String, usize>) -> Vec<Vec<String>> {
     let names = Names::of(arrays, outer);
-    let of_array = |array: &Named| {
+    let of_array = |array: &Axes| {
         let mut found = Vec::with_capacity(array.shape.len());
         let mut seen: BTreeMap<usize, usize> = BTreeMap::new();
         for (axis, length) in array.shape.iter().enumerate().rev() {
@@ -105,7 +105,7 @@ struct Names<'a> {
 }
 
 impl<'a> Names<'a> {
-    fn of(arrays: &'a [Named], outer: &BTreeMap<String, usize>) -> Names<'a> {
+    fn of(arrays: &'a [Axes], outer: &BTreeMap<String, usize>) -> Names<'a> {
         let variables: BTreeSet<&str> = arrays.iter().map(|array| array.name.as_str()).collect();
         let mut wanted: BTreeMap<&str, BTreeSet<usize>> = BTreeMap::new();
         for (given, length) in arrays.iter().flat_map(|array| array.given.iter().zip(&array.shape)) {

@@ -119,7 +119,7 @@ def attributes_of(held: Held, name: str | None) -> dict[str, Scalar]:
 Reopen = tuple[str, int, "str | None"]
 
 
-class Shown(NamedTuple):
+class Content(NamedTuple):
     """A variable of a dataset, of which nothing has been read."""
 
     name: str
@@ -140,7 +140,7 @@ class Shown(NamedTuple):
             return [*stacked, *(None,) * count]
         return [*stacked, *names]
 
-    def named(self, dims: list[str]) -> xr.Variable:
+    def to_variable(self, dims: list[str]) -> xr.Variable:
         """The array with names for its axes, and what is known of it."""
         # Names that no axis has stay an attribute.
         told = {key: value for key, value in self.attrs.items() if key != DIMS or None in self.given}
@@ -154,17 +154,17 @@ class Shown(NamedTuple):
 
 def variables_of(held: Held, reopen: Reopen | None) -> dict[str, xr.Variable]:
     """The variables, none of which has been read."""
-    shown = list(shown_of(held, reopen))
-    names = _native.name_dimensions([(one.name, one.array.shape, one.given) for one in shown])
-    return {one.name: one.named(dims) for one, dims in zip(shown, names, strict=True)}
+    contents = list(contents_of(held, reopen))
+    names = _native.name_dimensions([(one.name, one.array.shape, one.given) for one in contents])
+    return {one.name: one.to_variable(dims) for one, dims in zip(contents, names, strict=True)}
 
 
-def shown_of(held: Held, reopen: Reopen | None) -> Iterator[Shown]:
+def contents_of(held: Held, reopen: Reopen | None) -> Iterator[Content]:
     """What of the version becomes variables."""
     if isinstance(held, Snapshot):
         for name, variable in held.variables.items():
             array = Array(held, name, variable.shape, variable.native, reopen)
-            yield Shown(name, array, variable, variable.attrs, chunks_of(variable))
+            yield Content(name, array, variable, variable.attrs, chunks_of(variable))
         return
     for name in names_of(held):
         try:
@@ -176,10 +176,10 @@ def shown_of(held: Held, reopen: Reopen | None) -> Iterator[Shown]:
                     variable = part.variables[name]
                     array = Array(held, name, variable.shape, variable.native, reopen, rank)
                     attrs = {**variable.attrs, "note": str(error)}
-                    yield Shown(f"{name}.{rank}", array, variable, attrs, chunks_of(variable))
+                    yield Content(f"{name}.{rank}", array, variable, attrs, chunks_of(variable))
             continue
         array = Array(held, name, whole.shape, whole.native, reopen)
-        yield Shown(name, array, whole, whole.attrs, pieces_of(whole))
+        yield Content(name, array, whole, whole.attrs, pieces_of(whole))
 
 
 def chunks_of(variable: Variable) -> tuple[int, ...]:

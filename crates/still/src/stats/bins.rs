@@ -60,12 +60,12 @@ impl Bins {
                     let bin = (((number - low) * scale) as usize).min(last);
                     // What arithmetic rounded across an edge goes where the edge says.
                     if number < self.edges[bin] {
-                        bin - 1
+                        bin.saturating_sub(1)
                     } else {
                         bin + usize::from(bin < last && number >= self.edges[bin + 1])
                     }
                 } else {
-                    (self.edges.partition_point(|edge| *edge <= number) - 1).min(last)
+                    self.edges.partition_point(|edge| *edge <= number).saturating_sub(1).min(last)
                 };
                 self.counts[bin] += 1;
             }

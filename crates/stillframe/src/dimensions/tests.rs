@@ -2,13 +2,13 @@ use super::*;
 use proptest::prelude::*;
 
 /// A variable whose dimensions are given these names, or none.
-fn variable(name: &str, shape: &[usize], dims: &str) -> Named {
+fn variable(name: &str, shape: &[usize], dims: &str) -> Axes {
     let dims = (!dims.is_empty()).then(|| (ATTRIBUTE.to_string(), Scalar::from(dims)));
-    Named::new(name, shape, &dims.into_iter().collect())
+    Axes::new(name, shape, &dims.into_iter().collect())
 }
 
-fn named(arrays: &[Named]) -> Vec<Vec<String>> {
-    name(arrays, &BTreeMap::new())
+fn named(arrays: &[Axes]) -> Vec<Vec<String>> {
+    name_dimensions(arrays, &BTreeMap::new())
 }
 
 #[test]
@@ -24,13 +24,13 @@ fn names_are_given_by_the_attribute_if_it_names_each_dimension_once() {
     }
     assert!(given("", 0).is_empty());
     let number = [(ATTRIBUTE.to_string(), Scalar::Int(3))].into_iter().collect();
-    assert_eq!(of_attributes(&number, 1), None);
+    assert_eq!(given_names(&number, 1), None);
 }
 
 #[test]
 fn dimensions_without_a_name_are_called_by_their_length() {
     let arrays = [("u", vec![4, 6]), ("v", vec![6]), ("w", vec![4, 4, 6, 4]), ("m", vec![4, 4]), ("s", vec![])];
-    let arrays: Vec<Named> = arrays.iter().map(|(name, shape)| variable(name, shape, "")).collect();
+    let arrays: Vec<Axes> = arrays.iter().map(|(name, shape)| variable(name, shape, "")).collect();
     let expected: [&[&str]; 5] = [&["n4", "n6"], &["n6"], &["n4_3", "n4_2", "n6", "n4"], &["n4_2", "n4"], &[]];
     assert_eq!(named(&arrays), expected);
 }
@@ -44,7 +44,10 @@ fn a_name_stands_for_one_length() {
     let y = variable("y", &[5], "y");
     assert_eq!(named(&[u.clone(), v.clone(), y]), [vec!["y_4", "x"], vec!["y", "x"], vec!["y"]]);
     let outer = [("y".to_string(), 4)].into();
-    assert_eq!(name(&[u, v, variable("y", &[5], "y")], &outer), [vec!["y", "x"], vec!["y_5", "x"], vec!["y_5"]]);
+    assert_eq!(
+        name_dimensions(&[u, v, variable("y", &[5], "y")], &outer),
+        [vec!["y", "x"], vec!["y_5", "x"], vec!["y_5"]]
+    );
 }
 
 #[test]
@@ -97,7 +100,7 @@ proptest! {
             }
             let alike = variable("another", &array.shape, "");
             if array.given.iter().all(Option::is_none) {
-                let with_another: Vec<Named> = arrays.iter().cloned().chain([alike]).collect();
+                let with_another: Vec<Axes> = arrays.iter().cloned().chain([alike]).collect();
                 let again = named(&with_another);
                 prop_assert_eq!(again.last(), Some(names), "arrays of one shape have the same names");
             }
