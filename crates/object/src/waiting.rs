@@ -278,9 +278,10 @@ pub(crate) fn wait_newer(
         }
         if left.is_zero() {
             let (waited, waiting) = (deadline.waited(), Members::parts(shared, &waiting));
-            let has_writers = !members.list.is_empty();
-            let whole = (has_writers && waiting.is_empty()).then_some(next);
-            let waiting = if has_writers { waiting } else { Vec::new() };
+            let published = members.published_ledger(shared, &standings)?;
+            let whole = published.newest_whole(newest).map_err(shared.scattered())?;
+            let whole = whole.filter(|_| members.follows.is_some());
+            let waiting = if members.list.is_empty() { Vec::new() } else { waiting };
             return Err(Error::NoNewer { name: name(), after, waited, waiting, whole });
         }
         sleep(shared, members, next, &waiting, left)?;

@@ -20,6 +20,8 @@ enum Common {
     Published(Box<Overlap>),
     /// Elements of a writer that is gone: the younger fragment takes its place.
     Inherited,
+    /// Elements of a writer that was lost and is back: the younger fragment took its place, and others have read what came of that.
+    Returned(Box<Overlap>),
 }
 
 impl Ledger {
@@ -31,22 +33,23 @@ impl Ledger {
             self.end_disputes();
             // What the older one is may be withdrawn itself, and then it is again what it was before.
             let decided = self.disputes.iter().find_map(|dispute| match self.common(dispute) {
-                Common::Published(overlap) if self.depends(dispute).is_none() => Some((*dispute, Some(overlap))),
-                Common::Inherited if self.depends(dispute).is_none() => Some((*dispute, None)),
-                _ => None,
+                Common::Nothing | Common::Open => None,
+                common => self.depends(dispute).is_none().then_some((*dispute, common)),
             });
-            let Some((dispute, overlap)) = decided else { return refused };
+            let Some((dispute, common)) = decided else { return refused };
             let Dispute { young, old, from, .. } = dispute;
-            match overlap {
-                Some(overlap) => {
-                    self.withdraw(young, from);
-                    refused.push((young, from, overlap.into()));
-                }
-                None => {
+            let (withdrawn, overlap) = match common {
+                Common::Published(overlap) => ((young, Some(from)), overlap),
+                Common::Returned(overlap) => ((old, self.stage_from(old, from)), overlap),
+                _ => {
                     self.disputes.remove(&dispute);
                     self.end(old, from);
+                    continue;
                 }
-            }
+            };
+            let (writer, Some(from)) = withdrawn else { return refused };
+            self.withdraw(writer, from);
+            refused.push((writer, from, overlap.into()));
         }
     }
 
@@ -81,6 +84,14 @@ impl Ledger {
             Ok(_) if *is_accepted && old.has_reached(*from) && old.has_ended() && self.may_inherit(young, *from) => {
                 Common::Inherited
             }
+            Ok(common) if *is_accepted && self.has_returned(old, young, *from) => Common::Returned(Box::new(Overlap {
+                version: *from,
+                first: young.who(),
+                first_elements: second_elements.clone(),
+                second: old.who(),
+                second_elements: first_elements.clone(),
+                elements: common.into(),
+            })),
             Ok(common) if old.has_reached(*from) => Common::Published(Box::new(Overlap {
                 version: *from,
                 first: old.who(),
@@ -93,9 +104,22 @@ impl Ledger {
         }
     }
 
+    /// Whether a complete version that a home took over has elements of one writer that another, who is in its way, claims too: that one's
+    /// node has no part in the version, and was lost when it became complete.
+    fn has_returned(&self, back: &Record, heir: &Record, from: Version) -> bool {
+        let Some(complete) = self.taken_over.as_ref().filter(|complete| complete.version >= from) else { return false };
+        let is_member = |record: &Record| record.elements(complete.version).is_some();
+        let is_of_it = |record: &Record| complete.nodes.contains(&record.writer.node);
+        is_member(back) && is_member(heir) && is_of_it(heir) && !is_of_it(back)
+    }
+
+    fn stage_from(&self, writer: Writer, version: Version) -> Option<Version> {
+        Some(self.records.get(&writer)?.stage(version)?.from)
+    }
+
     /// The stage of the older fragment that a dispute is about, if that is disputed itself.
     fn depends(&self, dispute: &Dispute) -> Option<(Writer, Version)> {
-        let from = self.records.get(&dispute.old)?.stage(dispute.from)?.from;
+        let from = self.stage_from(dispute.old, dispute.from)?;
         self.may_be_withdrawn(dispute.old, from).then_some((dispute.old, from))
     }
 

@@ -236,6 +236,7 @@ impl Home {
             self.announced = announced.unwrap_or_else(|| self.announced.clone());
             settled.insert(self.announced.version, self.announced.epoch);
             settled.into_iter().for_each(|(version, epoch)| _ = self.ledger.settle(version, epoch));
+            self.ledger.taken_over = Some(self.announced.clone());
         }
         for node in nodes {
             self.merge(node, false);

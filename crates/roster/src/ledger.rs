@@ -6,6 +6,7 @@ use drepl::{IndexBox, IndexSet, index_box::TooScattered};
 
 use crate::{
     derived::Derived,
+    message::Proposal,
     near::{self, Near},
     planted::{Bug, Planted},
     refusal::{Overlap, Refusal},
@@ -63,6 +64,8 @@ pub struct Ledger {
     lost: BTreeSet<Node>,
     /// Versions whose rosters are fixed, with the first ones of their epochs: a stage that begins between was not known then.
     pub(crate) settled: BTreeMap<Version, Version>,
+    /// The newest complete version where a home took over: whoever has a part in it keeps its place, whoever comes back.
+    pub(crate) taken_over: Option<Proposal>,
     /// Writers that are gone and whose place others took, as long as their node may not know it.
     pub(crate) ended: BTreeMap<Writer, Version>,
     /// What follows from the records.
@@ -85,6 +88,7 @@ impl Ledger {
             disputes: BTreeSet::new(),
             lost: BTreeSet::new(),
             settled: BTreeMap::new(),
+            taken_over: None,
             ended: BTreeMap::new(),
             tally: Derived::default(),
             near: Derived::default(),

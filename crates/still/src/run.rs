@@ -5,7 +5,7 @@ use crate::failure::Failure;
 use crate::pages::ordinary;
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
-use std::io::Read;
+use std::io::{Read, Write};
 use std::os::unix::fs::MetadataExt;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
@@ -94,7 +94,8 @@ pub fn run(context: &mut Context, args: &Args) -> Verdict {
             false => command.env_remove("STILLFRAME_PAGES_REPORT"),
         };
         if args.report {
-            eprintln!("still: {REPORT}");
+            // Where nobody reads it the program begins all the same.
+            let _ = writeln!(std::io::stderr(), "still: {REPORT}");
         }
         libraries.push(find_library(PAGES_LIBRARY)?);
     }

@@ -1,9 +1,11 @@
 //! What may happen next, and the network that parts.
 
+use std::collections::BTreeSet;
+
 use super::world::{Setup, World};
 use crate::{
     planted::Bug,
-    writer::{Node, Version},
+    writer::{Node, Version, Writer},
 };
 
 /// What can happen next.
@@ -113,7 +115,9 @@ impl World {
         let is_alone = setup.bug == Some(Bug::LoneBoards);
         let most = if is_alone { Version::MAX } else { runtime.announced().version };
         let mut ledger = crate::ledger::Ledger::new(super::world::range(0, setup.extent), super::world::INITIAL);
-        for record in runtime.records() {
+        // Who is not accepted yet has no part in what others are told of.
+        let accepted: BTreeSet<Writer> = runtime.accepted().collect();
+        for record in runtime.records().filter(|record| is_alone || accepted.contains(&record.writer)) {
             ledger.restore(record.who(), record.stages.clone());
             ledger.note(record.writer, record.published.clone());
         }

@@ -50,6 +50,12 @@ fn node(number: u32) -> Runtime {
 
 #[test]
 fn what_an_heir_published_stays_when_the_lost_writer_comes_back() {
+    for is_new_home in [false, true] {
+        come_back(is_new_home);
+    }
+}
+
+fn come_back(is_new_home: bool) {
     let (mut stays, mut apart, mut heir) = (node(0), node(1), node(2));
     let mut home = Home::new(1, range(0, 8), 0, [0, 1, 2].map(Node));
     stays.declare(who(0, 0), Stage::member(1, range(0, 4))).unwrap();
@@ -72,10 +78,15 @@ fn what_an_heir_published_stays_when_the_lost_writer_comes_back() {
     // Its program went on publishing meanwhile.
     let mut back = node(3);
     back.restore(who(3, 1), vec![Stage::member(1, range(4, 8))]);
-    for version in 1..=3 {
+    for version in 1..=5 {
         back.publish(who(3, 1).writer, version).unwrap();
     }
-    home.replace(Node(1), Node(3));
+    if is_new_home {
+        home = Home::new(2, range(0, 8), 0, [0, 2, 3].map(Node));
+        [&mut stays, &mut heir, &mut back].into_iter().for_each(|node| node.follow(2));
+    } else {
+        home.replace(Node(1), Node(3));
+    }
     let refused = exchange(&mut home, &mut [&mut stays, &mut heir, &mut back]);
     assert!(home.ledger().is_whole(3).unwrap(), "it is complete; {refused:?}");
     assert_eq!(writer_of(&home, 3), who(2, 2).writer, "whose elements others have read; {refused:?}");
