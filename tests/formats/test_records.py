@@ -62,14 +62,14 @@ def test_a_type_that_is_too_large_for_the_format_is_said_with_its_size_the_limit
     still, scratch: Path, ending: str, fields: int
 ) -> None:
     dtype = np.dtype([(f"a_field_with_a_long_name_{number:04d}", "f8") for number in range(fields)])
-    with published(still, "wide", dtype):
-        text = still.complaint("export", "wide", "-o", scratch / f"wide.{ending}", code=2)
+    with published(still, "large-type", dtype):
+        text = still.complaint("export", "large-type", "-o", scratch / f"large-type.{ending}", code=2)
         assert "variable 'u'" in text and f"{fields} fields" in text and "room for 65535" in text and "still checkpoint" in text, text
-        assert not list(scratch.glob("*wide.*"))
+        assert not list(scratch.glob("*large-type.*"))
         # Who does as it says gets all of it.
-        still("checkpoint", "wide", "--to", scratch / f"wide-{ending}", "--once")
+        still("checkpoint", "large-type", "--to", scratch / f"wide-{ending}", "--once")
         if ending == "h5":
-            still("export", "wide", "-o", scratch / "wide-named.nc")
+            still("export", "large-type", "-o", scratch / "wide-named.nc")
 
 
 def test_readers_of_netcdf_see_of_hdf5_what_they_read_right_and_nothing_else(still, scratch: Path) -> None:

@@ -229,7 +229,8 @@ impl WriteOptions {
             shared.remove_regions(true)?;
         }
         let mut members = Members::of_locked(shared, &board)?;
-        home::follow_expected(shared, &mut board, &mut members)?;
+        // This attach rings once itself.
+        let rings = 1 + u32::from(home::follow_expected(shared, &mut board, &mut members)?);
         let (standings, newest) = waiting::survey(shared, &mut members)?;
         let version = self.version.unwrap_or(newest.max(*announced));
         let from =
@@ -298,7 +299,7 @@ impl WriteOptions {
         let members = if members.list.is_empty() {
             // So the first publish finds nothing new, unless somebody else attaches until then.
             members.note(shared, vec![Entry::Attach(attached)])?;
-            members.is_at(board.position(), seen.wrapping_add(1));
+            members.is_at(board.position(), seen.wrapping_add(rings));
             members
         } else {
             // What cannot be removed now stays until somebody else tries; the fragment is attached.

@@ -94,8 +94,8 @@ impl Object {
         ReadOptions::new(&self.shared, text)
     }
 
-    /// The newest complete version: one that all writers published. The initial version, which is zeros, is complete from
-    /// the beginning. It stays complete where this node lost its part of it, whose runtime was killed; who reads it then is told so.
+    /// The newest complete version: one that all writers published, and of which the object's home has said so, if this node has or had
+    /// a runtime. The initial version, which is zeros, is complete from the beginning. It stays complete where this node lost its part of it, whose runtime was killed; who reads it then is told so.
     ///
     /// # Errors
     /// Those of reading the object's files.

@@ -79,7 +79,7 @@ pub struct LocalFragment {
 pub struct Relay {
     shared: Arc<Shared>,
     members: Members,
-    /// Where complete versions are published, once fragments of other nodes are known.
+    /// Where complete versions are published, once the home has said that one is.
     complete: Option<(Region, VariableId)>,
     readers: u32,
     /// Whether the board could not be had to write on it that the home says what is complete.

@@ -19,8 +19,8 @@ use stillframe_roster::writer::{Node, Version};
 /// The arena with the regions of all fragments.
 pub(crate) const ARENA: &str = "objects";
 
-/// In place of a fragment's number: the region in which the runtime of this node publishes the versions that are complete over
-/// all nodes. It has no data, and stands for all fragments of other nodes.
+/// In place of a fragment's number: the region in which the runtime of this node publishes the versions of which the home has said that
+/// they are complete. It has no data, and stands for all fragments of other nodes.
 pub(crate) const COMPLETE: u32 = u32::MAX;
 
 /// This node. The number of a node that has a runtime is another one, and the others know it by that.

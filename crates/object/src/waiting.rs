@@ -110,7 +110,7 @@ pub(crate) fn look(shared: &Shared, members: &mut Members, version: Version, wan
     // Nobody attaches to a version that is older than a complete one, so that what nobody has of it does not come.
     let mut newest = newest_complete(shared, members, &ledger)?;
     if waiting.iter().any(|share| share.who.is_none()) && members.follows.is_some() {
-        newest = newest.max(shared.newest_announced()?);
+        newest = newest.max(members.announced(shared)?);
     }
     let nobodys: Vec<Loss> = waiting
         .iter()
@@ -178,9 +178,12 @@ pub(crate) fn wait(
         if stop(members, version, wanted) {
             return Ok(None);
         }
-        match look(shared, members, version, wanted)? {
-            // Another one may have become known only there.
-            Finding::Ready(_) if stop(members, version, wanted) => return Ok(None),
+        let finding = look(shared, members, version, wanted)?;
+        // Whoever is to look may have become known only there: what was found is nothing to go by then.
+        if stop(members, version, wanted) {
+            return Ok(None);
+        }
+        match finding {
             Finding::Ready(numbers) => return Ok(Some(numbers)),
             Finding::Lost(losses, complete) => {
                 let losses = Members::losses(shared, &losses);
