@@ -200,7 +200,8 @@ pub(crate) fn remove_former_later(region: RegionOptions, name: &str, rank: u32) 
         let root = region.directory();
         while is_alive(root, &name, rank) {
             // Nobody sets another one aside between the look and the removal.
-            let Ok(lock) = DecisionFile::lock(&region, &name) else { return };
+            // Where the group was removed meanwhile its file went with it, and is not made anew.
+            let Ok(Some(lock)) = DecisionFile::lock_as(&region, &name, Access::Write) else { return };
             if Group::options().dir(root).here().open(&name).and_then(|group| group.newest()).is_ok() {
                 let _ = remove_former(&region, &name);
                 return;
@@ -240,25 +241,33 @@ pub(crate) struct DecisionFile {
 }
 
 impl DecisionFile {
-    /// Waits until nobody else decides or joins.
+    /// Waits until nobody else decides or joins. A file that is not there is made.
     pub(crate) fn lock(region: &RegionOptions, name: &str) -> Result<DecisionFile> {
         let dir = region.directory();
         let made = std::fs::DirBuilder::new().recursive(true).mode(0o700).create(dir);
         made.map_err(|error| Error::io("mkdir", dir, error))?;
-        let root = open_root(region)?;
+        let missing = || Error::io("open", &dir.join(hidden_name(name, RECOVERY)), ErrorKind::NotFound.into());
+        DecisionFile::lock_as(region, name, Access::Create(0o600))?.ok_or_else(missing)
+    }
+
+    /// The same of a file that is opened so; `None` if it is gone.
+    fn lock_as(region: &RegionOptions, name: &str, access: Access) -> Result<Option<DecisionFile>> {
+        let (dir, root) = (region.directory(), open_root(region)?);
         let hidden = hidden_name(name, RECOVERY);
         let path = dir.join(&hidden);
         let guard = Guard::new(region.trusted()?, Purpose::Write { granted: 0 });
         loop {
-            let opened =
-                Unforked::open(|| guard.open(root.folder(), &hidden, Access::Create(0o600)).map(|(file, _)| file));
-            let opened = opened.map_err(|refused| Error::refused(&path, refused))?;
+            let opened = Unforked::open(|| guard.open(root.folder(), &hidden, access).map(|(file, _)| file));
+            let opened = match opened {
+                Err(refused) if refused.is_missing() => return Ok(None),
+                opened => opened.map_err(|refused| Error::refused(&path, refused))?,
+            };
             let Some(file) = opened.get() else { continue };
             opened.lock_whole().map_err(|error| Error::io("flock", &path, error))?;
             // It goes with the group when that is removed, which may have been while it was waited for.
             let ours = About::of(file).map_err(|error| Error::io("fstat", &path, error))?.identity;
             if About::at(&path, true).is_ok_and(|there| there.identity == ours) {
-                return Ok(DecisionFile { file: opened, path });
+                return Ok(Some(DecisionFile { file: opened, path }));
             }
         }
     }

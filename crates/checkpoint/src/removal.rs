@@ -3,8 +3,13 @@
 
 use crate::decision::{FORMER, RECOVERY, decided_group, hidden_name};
 use std::path::Path;
-use stillframe::inspect::{self, Hidden, RegionInfo, Removed, State};
+use std::time::Duration;
+use stillframe::inspect::{self, Hidden, HiddenLock, RegionInfo, Removed, State};
 use stillframe::{FormerGroup, Region, Result};
+
+/// How often the lock of a group's decision is tried again, and after how long.
+const LOOKS: u32 = 50;
+const LOOK: Duration = Duration::from_millis(2);
 
 /// Something that [`collect`] would remove.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -110,11 +115,22 @@ fn allocated_bytes(dir: &Path, hidden: &Hidden, group: &str) -> u64 {
 /// the file locked, and then it stays.
 fn remove_beside(dir: &Path, hidden: &Hidden, group: &str) -> u64 {
     let decision = hidden_name(group, RECOVERY);
-    let Some(_lock) = hidden.try_lock(&decision).filter(|_| is_alone(dir, group)) else { return 0 };
+    let Some(_lock) = lock_soon(hidden, &decision).filter(|_| is_alone(dir, group)) else { return 0 };
     let bytes = allocated_bytes(dir, hidden, group);
     let _ = hidden.remove(&hidden_name(group, FORMER));
     let _ = former_group(dir, group).map(|former| former.remove());
     hidden.remove(&decision).map_or(0, |()| bytes)
+}
+
+/// Locks the file of a group's decision. A rank that has just ended may have it for as long as one look at the group takes.
+fn lock_soon(hidden: &Hidden, decision: &str) -> Option<HiddenLock> {
+    for _ in 0..LOOKS {
+        if let Some(lock) = hidden.try_lock(decision) {
+            return Some(lock);
+        }
+        std::thread::sleep(LOOK);
+    }
+    hidden.try_lock(decision)
 }
 
 /// Whether no region is a rank of the group, or may be one: it cannot be read, or was never finished.
