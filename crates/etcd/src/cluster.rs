@@ -167,6 +167,11 @@ impl Cluster {
         self.member.acts_as_home(shard)
     }
 
+    /// The term of a shard that this node has claimed and not given up, though its lease may be over.
+    pub fn term_held(&self, shard: Shard) -> Option<Revision> {
+        self.member.term_held(shard)
+    }
+
     /// Makes this node the home of those of the shards that have none; the homes that all of them have then, in the order given.
     ///
     /// # Errors

@@ -65,11 +65,15 @@ impl Member {
 
     /// The term of a shard whose home this node is at this instant, as far as it can know.
     pub fn acts_as_home(&self, shard: Shard) -> Option<Revision> {
-        let state = self.state();
-        let term = state.held.get(&shard).copied().filter(|_| state.standing == Standing::Joined)?;
-        drop(state);
+        let term = self.term_held(shard)?;
         // Last, for this thread may be stopped at any point before.
         self.is_in_time().then_some(term)
+    }
+
+    /// The term of a shard that this node has claimed and not given up, though its lease may be over.
+    pub fn term_held(&self, shard: Shard) -> Option<Revision> {
+        let state = self.state();
+        state.held.get(&shard).copied().filter(|_| state.standing == Standing::Joined)
     }
 
     pub fn is_in_time(&self) -> bool {

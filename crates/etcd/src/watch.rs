@@ -303,7 +303,11 @@ impl Watcher {
         if answer.created && u64::try_from(revision).is_ok_and(|revision| revision < known) {
             return Ok(Some(End::Anew));
         }
-        for event in answer.events {
+        let mut events = answer.events;
+        // etcd deletes the keys of a lease in their order, at one revision: who hears that a shard is free has to have heard which node
+        // was lost.
+        events.sort_by_key(|event| event.kv.as_ref().map(|kv| (kv.mod_revision, !self.is_loss(event.kind, &kv.key))));
+        for event in events {
             let Some(kv) = event.kv else { continue };
             let revision = u64::try_from(kv.mod_revision).unwrap_or(0);
             if event.kind == 0 {
@@ -324,6 +328,10 @@ impl Watcher {
         }
         self.watch.changed.send_replace(());
         Ok(None)
+    }
+
+    fn is_loss(&self, kind: i32, key: &[u8]) -> bool {
+        kind != 0 && matches!(self.keys.read(key), Ok(Key::Node(_)))
     }
 
     async fn put(&mut self, revision: u64, kv: &KeyValue) {

@@ -115,12 +115,13 @@ impl Cluster for EtcdCluster {
     fn home(&self, object: ObjectId) -> Option<(Node, Revision)> {
         let shard = shard_of(object.0);
         let home = self.cluster.home(shard)?;
-        // One that may have lost its role decides nothing, whatever it has heard.
-        let is_own = home.node == self.cluster.node();
-        if is_own && self.cluster.acts_as_home(shard).is_none() && !self.reaches_all() {
-            return None;
+        if home.node != self.cluster.node() {
+            return Some((home.node, home.term));
         }
-        Some((home.node, home.term))
+        // One that may have lost its role, or has given it up and not heard who has it, decides nothing.
+        let by_lease = self.cluster.acts_as_home(shard);
+        let term = by_lease.or_else(|| self.cluster.term_held(shard).filter(|_| self.reaches_all()))?;
+        Some((home.node, term))
     }
 
     fn names(&self) -> Arc<dyn Names> {
@@ -287,8 +288,9 @@ impl EtcdCluster {
 
     /// Becomes the home of those shards that have none.
     fn claim(&self, runtime: &Runtime, shards: &[Shard]) {
-        // What is free may be a node's that was lost, and has not heard so. It is tried again.
-        if self.links.get().is_some_and(|links| links.is_counted_on()) {
+        // What is free may be a node's that was lost, and has not heard so; or this one has not been told yet that it was lost. It is
+        // tried again.
+        if self.links.get().is_some_and(|links| links.is_counted_on() || links.has_others_than(&self.cluster.nodes())) {
             return;
         }
         if !shards.is_empty() && self.cluster.claim(shards).is_ok() {
@@ -300,9 +302,13 @@ impl EtcdCluster {
     /// Gives up what another node is to be the home of, which then claims it.
     fn hand_over(&self, links: &Links) {
         let shards = self.to_give_up(|node| links.traffic(node).is_connected);
-        if !shards.is_empty() && self.cluster.give_up_all(&shards).is_ok() {
+        if !shards.is_empty() && self.give_up(&shards).is_ok() {
             points::hit("home.given");
         }
+    }
+
+    pub(crate) fn give_up(&self, shards: &[Shard]) -> Result<()> {
+        Ok(self.cluster.give_up_all(shards)?)
     }
 
     fn rebuild(&self, runtime: &Runtime, objects: &Objects) {

@@ -325,7 +325,9 @@ mod proxy;
 mod tests {
     use super::*;
     use crate::cluster::Cluster;
+    use crate::network::Network;
     use std::num::NonZeroU64;
+    use stillframe_etcd::shard_of;
     use stillframe_link::identity;
     use stillframe_wire::ObjectId;
 
@@ -448,5 +450,29 @@ mod tests {
             thread::sleep(Duration::from_millis(5));
         }
         assert!(!acts(&second, id));
+    }
+
+    /// etcd may have done what it was asked for, and another be the home, when the answer and all news are lost.
+    #[test]
+    fn a_home_that_gave_its_role_up_does_not_act_although_it_has_heard_of_no_other() {
+        let (place, etcd) = (Place::new(), Child::options().deadline(LONG).start().unwrap());
+        let proxy = proxy::Proxy::start(etcd.endpoint());
+        let start = |name: &str, endpoint: String| {
+            Service::start(ServiceOptions { names: vec![endpoint], ..place.options(name) }).unwrap()
+        };
+        let (first, second) = (start("a", etcd.endpoint().into()), start("b", proxy.endpoint()));
+        let own = |id| second.cluster.home(id).is_some_and(|(node, _)| node == second.node());
+        let begin = std::time::Instant::now();
+        let id = loop {
+            assert!(begin.elapsed() < LONG, "the second node becomes a home, and reaches the first");
+            thread::sleep(Duration::from_millis(5));
+            let id = (1..=1000).filter_map(NonZeroU64::new).map(ObjectId).find(|id| own(*id));
+            if let Some(id) = id.filter(|_| second.links.traffic(first.node()).is_connected) {
+                break id;
+            }
+        };
+        proxy.cut();
+        assert!(second.cluster.give_up(&[shard_of(id.0)]).is_err());
+        assert!(!own(id));
     }
 }

@@ -185,15 +185,18 @@ impl Links {
     /// A node does not live any more. What it still says is not heard, and it learns by the end of both directions that it is none for
     /// this one: it may be alone in not having heard so from etcd.
     pub fn remove(&self, node: Node) {
+        // Held throughout: who takes what comes stops as soon as the peer is gone, and its connection would be taken for one that ended.
+        let incoming = self.incoming();
         let peer = self.peers().remove(&node);
-        let mut stands = false;
-        for one in self.incoming().values().filter(|one| one.from == Some(node)) {
+        let mut stands = peer.as_ref().is_some_and(|peer| peer.has_connection());
+        for one in incoming.values().filter(|one| one.from == Some(node)) {
             stands |= !one.cut.has_ended();
             one.cut.cut();
         }
+        drop(incoming);
         if let Some(peer) = peer {
             peer.end();
-            // One whose process ended counts on nobody.
+            // One whose process ended counts on nobody: all its connections ended with it, in both directions.
             if stands {
                 self.counted_on_until_ns.fetch_max(peer.counts_until_ns(self.pulse), Ordering::SeqCst);
             }
@@ -204,6 +207,12 @@ impl Links {
     /// lease may have ended, if it has not heard so. Nobody takes its place meanwhile.
     pub fn is_counted_on(&self) -> bool {
         boot_ns() < self.counted_on_until_ns.load(Ordering::SeqCst)
+    }
+
+    /// Whether there is a node besides these that is to be [removed](Links::remove).
+    pub fn has_others_than(&self, nodes: &[(Node, NodeInfo)]) -> bool {
+        let living: BTreeMap<Node, u64> = nodes.iter().map(|(node, info)| (*node, info.incarnation)).collect();
+        self.peers().values().any(|peer| living.get(&peer.node) != Some(&peer.info.incarnation))
     }
 
     /// Ends all connections.
@@ -310,13 +319,9 @@ impl Links {
         // Who ends all takes the list once.
         if !self.has_ended() {
             let (sender, mut receiver) = connection.split();
-            if let Some(theirs) = self.greeted(&sender, &mut receiver) {
+            if let Some(theirs) = self.greeted(number, &sender, &mut receiver) {
                 let from = theirs.node;
                 points::hit("link.greeted");
-                // Before it is asked whether that is a node still: who removes it looks here after that.
-                if let Some(one) = self.incoming().get_mut(&number) {
-                    one.from = Some(from);
-                }
                 if self.has_joined(&theirs, &cut) {
                     // What was on its way on the one before may be lost, and only this side knows what it still waits for.
                     if let Some(runtime) = self.runtime() {
@@ -379,12 +384,19 @@ impl Links {
         }
     }
 
-    /// Who is at the other end, if it can be talked to; else it is told why not.
-    fn greeted(&self, sender: &Sender, receiver: &mut Receiver) -> Option<Hello> {
+    /// Who is at the other end of a connection, if it can be talked to; else it is told why not.
+    fn greeted(&self, connection: u64, sender: &Sender, receiver: &mut Receiver) -> Option<Hello> {
         let frame = receiver.next(LIMIT).ok()??;
         let Ok(Message::Hello(theirs)) = Message::decode(Kind(frame.kind()), frame.body()) else { return None };
         match hello::agree(&self.hello, &theirs) {
-            Ok(_) => send_alone(sender, Message::Hello(self.hello.clone())).ok().map(|()| theirs),
+            Ok(_) => {
+                // Before it is answered, and may count on this node; and before it is asked whether that is a node still: who removes
+                // it looks here after that.
+                if let Some(one) = self.incoming().get_mut(&connection) {
+                    one.from = Some(theirs.node);
+                }
+                send_alone(sender, Message::Hello(self.hello.clone())).ok().map(|()| theirs)
+            }
             Err(fault) => {
                 let _ = send_alone(sender, Message::Refuse(Refuse { why: fault.to_string() }));
                 None

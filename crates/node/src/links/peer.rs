@@ -125,8 +125,13 @@ impl Peer {
 
     /// Whether messages to it arrive, and answers come back.
     pub(super) fn is_connected(&self, pulse: Pulse) -> bool {
+        self.has_connection() && self.is_heard(pulse)
+    }
+
+    /// Whether there is a connection for messages to it, as far as this side knows.
+    pub(super) fn has_connection(&self) -> bool {
         let cut = self.messages.waiting().cut.clone();
-        cut.is_some_and(|cut| !cut.has_ended()) && self.is_heard(pulse)
+        cut.is_some_and(|cut| !cut.has_ended())
     }
 
     /// Says that it is silent, once each time, unless there is more to be said of it.
