@@ -382,13 +382,19 @@ impl Directory {
             fs::DirBuilder::new().mode(0o700).create(&path).map_err(|error| Error::io("mkdir", &path, &error))?;
             let file = path.join("lock");
             let lock = File::create_new(&file).map_err(|error| Error::io("open", &file, &error))?;
-            match lock.try_lock() {
-                Ok(()) => return Ok(Directory { path, _lock: lock }),
-                // Somebody took it for one that was left, and removes it.
-                Err(TryLockError::WouldBlock) => {}
-                Err(TryLockError::Error(error)) => return Err(Error::io("flock", &file, &error)),
+            if lock_own(&lock).map_err(|error| Error::io("flock", &file, &error))? {
+                return Ok(Directory { path, _lock: lock });
             }
         }
+    }
+}
+
+/// Locks a file that was just made; or somebody took its directory for one that was left, and removes it or has done so.
+fn lock_own(lock: &File) -> std::io::Result<bool> {
+    match lock.try_lock() {
+        Ok(()) => Ok(lock.metadata()?.nlink() > 0),
+        Err(TryLockError::WouldBlock) => Ok(false),
+        Err(TryLockError::Error(error)) => Err(error),
     }
 }
 
@@ -413,5 +419,25 @@ fn sweep() {
         {
             let _ = fs::remove_dir_all(&path);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_directory_that_was_taken_for_one_that_was_left_is_not_used() {
+        let place = tempfile::tempdir().unwrap();
+        let path = place.path().join("lock");
+        let (lock, other) = (File::create_new(&path).unwrap(), File::open(&path).unwrap());
+        other.try_lock().unwrap();
+        assert!(!lock_own(&lock).unwrap(), "it is being removed");
+        fs::remove_file(&path).unwrap();
+        drop(other);
+        assert!(!lock_own(&lock).unwrap(), "it was removed");
+
+        let lock = File::create_new(&path).unwrap();
+        assert!(lock_own(&lock).unwrap());
     }
 }
