@@ -17,7 +17,7 @@ for row in rows:
     assert row["value"] >= 0, row
 names = {row["bench"] for row in rows}
 expected = {"publish", "rate", "attach", "advance", "notify", "memory", "memory-units", "restart", "regions", "compose"}
-expected |= {"solver", "background", "sections", "objects", "enclave", "first-write"}
+expected |= {"solver", "background", "sections", "variables", "objects", "enclave", "first-write"}
 assert names == expected, names
 print(f"{len(rows)} rows of {len(names)} benchmarks")
 PY

@@ -67,6 +67,11 @@ impl Maps {
         self.look(address, bytes, false)
     }
 
+    /// Checks of several ranges, made one right after the other.
+    pub fn checks(&self) -> Checks<'_> {
+        Checks { maps: self, readable: 0..0 }
+    }
+
     /// The mapping in which an address lies, if there is one.
     ///
     /// # Errors
@@ -125,6 +130,38 @@ impl Maps {
                 Some(Ok(Some(next))) => at = next,
                 Some(Ok(None)) => return false,
                 Some(Err(_)) | None => return is_mapped(at, end),
+            }
+        }
+        true
+    }
+}
+
+/// Checks of ranges of which many lie in one mapping: what the kernel said of a mapping holds for all of them.
+#[derive(Debug)]
+pub struct Checks<'a> {
+    maps: &'a Maps,
+    /// Mappings of no file that can be read, one behind the other.
+    readable: Range<usize>,
+}
+
+impl Checks<'_> {
+    /// As [`Maps::is_readable`].
+    pub fn is_readable(&mut self, address: usize, bytes: usize) -> bool {
+        let Some(end) = address.checked_add(bytes) else { return false };
+        let file = self.maps.file.get_or_init(|| File::open(PATH).ok()).as_ref();
+        if !(self.readable.start..=self.readable.end).contains(&address) {
+            self.readable = address..address;
+        }
+        while end > self.readable.end {
+            let at = self.readable.end;
+            // A file may be shorter than its mapping, so that the end of each range is to be asked for.
+            match file.map(|file| query(file, at, VMA_READABLE)) {
+                Some(Ok(Some(found))) if found.inode == 0 && found.end as usize > at => {
+                    self.readable.end = found.end as usize;
+                    // What comes next may begin before this one.
+                    self.readable.start = self.readable.start.min(found.start as usize);
+                }
+                _ => return self.maps.is_readable(address, bytes),
             }
         }
         true
@@ -266,6 +303,20 @@ mod tests {
         }
         // SAFETY: the mappings from above, which nobody uses any more.
         unsafe { libc::munmap(around as *mut libc::c_void, 4 * large) };
+    }
+
+    #[test]
+    fn ranges_of_a_mapping_are_checked_as_others_are() {
+        let memory = Mapping::private(8 * PAGE_BYTES, false).unwrap();
+        let (maps, address) = (Maps::default(), memory.address());
+        let mut checks = maps.checks();
+        for page in [0, 3, 7] {
+            assert!(checks.is_readable(address + page * PAGE_BYTES, PAGE_BYTES));
+        }
+        assert!(checks.is_readable(address, 8 * PAGE_BYTES));
+        drop(memory);
+        assert!(!maps.checks().is_readable(address, 1));
+        assert!(!maps.checks().is_readable(usize::MAX - 1, 2));
     }
 
     #[test]

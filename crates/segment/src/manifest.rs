@@ -4,6 +4,7 @@
 //! then the attributes. All numbers are little-endian.
 
 use crate::{Corrupt, Order, PAGE_BYTES, RANK_MAX, Scalar, WINDOW_PAGES};
+use std::borrow::Borrow;
 use std::collections::BTreeMap;
 
 /// First four bytes: "MANI".
@@ -93,11 +94,12 @@ pub const KIND_TEXT: u8 = 3;
 
 impl Manifest {
     /// Appends the manifest's bytes to `out`.
-    pub fn encode(extents: &[Extent], attributes: &BTreeMap<String, Scalar>, out: &mut Vec<u8>) {
+    pub fn encode<E: Borrow<Extent>>(extents: &[E], attributes: &BTreeMap<String, Scalar>, out: &mut Vec<u8>) {
         for word in [MAGIC, extents.len() as u32, attributes.len() as u32, 0] {
             out.extend_from_slice(&word.to_le_bytes());
         }
         for extent in extents {
+            let extent = extent.borrow();
             out.extend_from_slice(&extent.variable.to_le_bytes());
             out.push(if extent.order == Order::Fortran { 1 } else { 0 });
             out.push(extent.shape.len() as u8);

@@ -23,6 +23,7 @@ mod restart;
 mod sections;
 mod solver;
 mod units;
+mod variables;
 mod window;
 
 use crate::trial::{Place, Result, measure};
@@ -92,6 +93,8 @@ enum Name {
     Units,
     /// What sections and rounded numbers cost, relative to a contiguous array
     Sections,
+    /// What many small arrays cost, relative to one of as many bytes
+    Variables,
     /// What publishing costs a solver that rewrites all its vectors in each iteration
     Solver,
     /// The first write to a page after a publish, in cycles, with each tracker
@@ -122,11 +125,12 @@ enum Name {
     All,
 }
 
-const NAMES: [Name; 17] = [
+const NAMES: [Name; 18] = [
     Name::Publish,
     Name::Background,
     Name::Units,
     Name::Sections,
+    Name::Variables,
     Name::Solver,
     Name::FirstWrite,
     Name::Rate,
@@ -183,6 +187,7 @@ fn measure_all(setting: &Setting) -> Result<()> {
             Name::Units => units::run(setting, &mut report)?,
             Name::MemoryUnits => memory_units::run(setting, &mut report)?,
             Name::Sections => sections::run(setting, &mut report)?,
+            Name::Variables => variables::run(setting, &mut report)?,
             Name::Solver => solver::run(setting, &mut report)?,
             Name::FirstWrite => first_write::run(setting, &mut report)?,
             Name::Rate => rate::run(setting, &mut report)?,

@@ -1,17 +1,22 @@
 //! Finding the dirty pages of a publish.
 
 use crate::error::{Error, Result};
+use crate::list;
 use crate::mask::Mask;
-use crate::producer::input::Input;
+use crate::producer::input::{Input, Inputs};
 use crate::producer::state::{Producer, VariableState, Workspace};
 use crate::store::Store;
 use crate::working::Working;
 use crate::working::dirty::{Dirty, Known, Zeros};
 use crate::working::source::Source;
+use crate::working::tracker::Tracker;
 use crate::working::tracker::kind::TrackerKind;
+use crate::working::tracker::neighbours::Neighbour;
 use crate::working::unit::CopyUnit;
 use std::collections::BTreeMap;
 use std::ops::Range;
+use stillframe_kernel::Failure;
+use stillframe_kernel::maps::Checks;
 use stillframe_segment::{PAGE_BYTES, WINDOW_PAGES};
 
 /// A source whose dirty pages are published.
@@ -42,16 +47,18 @@ impl Before {
 
 impl Producer {
     /// An array that was freed is an error while nothing has been touched, not a signal while it is copied.
-    pub(crate) fn check_mapped(&mut self, input: &Input) -> Result<()> {
+    pub(crate) fn check_mapped(&self, input: &Input, checks: &mut Checks) -> Result<()> {
         let bytes = input.memory_bytes();
+        if input.is_plain() && checks.is_readable(input.address, bytes) {
+            return Ok(());
+        }
         let before = input.subrange.as_ref().and_then(|subrange| subrange.before);
-        let known = input.zeros.as_ref().unwrap_or(Zeros::NONE);
+        let known = input.zeros.as_deref().unwrap_or(Zeros::NONE);
         let before = before.map(|address| (address, &known.before));
         for (address, zeros) in std::iter::once((input.address, &known.memory)).chain(before) {
-            let maps = &self.workspace.maps;
             let is_readable = |part: Range<usize>| match input.zeros {
-                Some(_) => maps.is_readable_untouched(address.wrapping_add(part.start), part.len()),
-                None => maps.is_readable(address.wrapping_add(part.start), part.len()),
+                Some(_) => self.workspace.maps.is_readable_untouched(address.wrapping_add(part.start), part.len()),
+                None => checks.is_readable(address.wrapping_add(part.start), part.len()),
             };
             if !Zeros::others(zeros, input.address % PAGE_BYTES, bytes).all(is_readable) {
                 let name = self.state(input.id)?.meta.name.clone();
@@ -62,10 +69,10 @@ impl Producer {
     }
 
     /// Refuses shapes that do not fit the parts of global arrays which the variables are said to be.
-    pub(crate) fn check_parts(&self, inputs: &[Input]) -> Result<()> {
+    pub(crate) fn check_parts(&self, inputs: &Inputs) -> Result<()> {
         for state in self.workspace.variables.values() {
             let Some(part) = &state.part else { continue };
-            let input = inputs.iter().find(|input| input.id == state.meta.id);
+            let input = inputs.get(state.meta.id);
             let shape = match (input, &state.shown) {
                 (Some(input), _) => input.shape.clone(),
                 (None, Some(shown)) if state.is_tracked() => shown.shape.iter().map(|n| *n as usize).collect(),
@@ -80,9 +87,13 @@ impl Producer {
     pub(crate) fn take_input(&mut self, input: &Input) -> Result<()> {
         let given = input.given();
         let sequence = self.store.sequence();
-        let Working::Tracked(tracked) = &mut self.state_mut(input.id)?.working else {
+        let state = self.state_mut(input.id)?;
+        let Working::Tracked(tracked) = &mut state.working else {
             return Err(self.state(input.id)?.wrong_kind("tracked"));
         };
+        if tracked.is_at(&given, sequence) && state.shape == input.shape && state.order == input.order {
+            return Ok(());
+        }
         let mut new = None;
         if let Some(windows) = tracked.windows_for(&given) {
             let former = tracked.make_way(&given);
@@ -120,20 +131,26 @@ impl Workspace {
     pub(crate) fn collect(
         &mut self,
         store: &Store,
-        inputs: &[Input],
+        inputs: &Inputs,
         unit: CopyUnit,
         jobs: &mut Vec<Job>,
     ) -> Result<()> {
         let Workspace { variables, tracker, maps, copier, .. } = self;
-        let overlapping = is_overlapping(variables);
+        let searched = search_neighbours(variables, inputs, tracker);
+        let overlapping = searched.map_err(|failure| Error::system(store.dir(), failure))?;
         let mut next = 0;
         while let Some((&id, state)) = variables.range_mut(next..).next() {
             next = id + 1;
-            let input = inputs.iter().find(|input| input.id == id);
+            let input = inputs.get(id);
             let given = !state.is_tracked() || input.is_some();
             let Some(index) = state.working.current().filter(|_| given) else { continue };
             let source = &mut state.working.sources_mut()[index];
             source.search(tracker, maps);
+            let is_plain = input.is_none_or(Input::is_plain);
+            let is_apart = !overlapping && tracker.kind() != TrackerKind::SoftDirty;
+            if is_plain && is_apart && source.is_as_shown(state.shown.as_ref()) {
+                continue;
+            }
             jobs.push(Job { id, source: index, dirty: 0, frames: 0..0, before: None });
             if overlapping {
                 for window in 0..source.watched_windows() {
@@ -143,11 +160,11 @@ impl Workspace {
                 }
             }
             let Some(state) = variables.get_mut(&id) else { continue };
-            let subrange = input.and_then(|input| input.subrange.as_ref());
+            let subrange = input.and_then(|input| input.subrange.as_deref());
             let Dirty { pages, unshown } = match &mut state.working {
                 Working::Managed(managed) => managed.collect(tracker, copier.workers(), store, state.shown.as_ref())?,
                 Working::Tracked(tracked) => {
-                    let zeros = input.and_then(|input| input.zeros.as_ref()).unwrap_or(Zeros::NONE);
+                    let zeros = input.and_then(|input| input.zeros.as_deref()).unwrap_or(Zeros::NONE);
                     tracked.collect(
                         store,
                         &Known { workers: copier.workers(), subrange, zeros, unit, shown: state.shown.as_ref() },
@@ -197,15 +214,26 @@ impl Workspace {
     }
 }
 
-/// Whether some page is watched for two sources, as when two variables swap their buffers or managed memory is tracked too.
-fn is_overlapping(variables: &BTreeMap<u32, Box<VariableState>>) -> bool {
-    let sources = || variables.values().flat_map(|state| state.working.sources());
-    if sources().nth(1).is_none() {
-        return false;
+/// Searches those of the sources together that lie side by side. Whether some page is watched for two sources, as when two
+/// variables swap their buffers or managed memory is tracked too.
+fn search_neighbours(
+    variables: &mut BTreeMap<u32, Box<VariableState>>,
+    inputs: &Inputs,
+    tracker: &mut Tracker,
+) -> Result<bool, Failure> {
+    let mut all = Vec::new();
+    for (id, state) in variables.iter_mut() {
+        let is_given = !state.is_tracked() || inputs.get(*id).is_some();
+        let current = state.working.current().filter(|_| is_given);
+        for (index, source) in state.working.sources_mut().iter_mut().enumerate() {
+            source.remember_search();
+            let (start, end) = source.watched();
+            if start < end {
+                list::push(&mut all, Neighbour { source, is_given: current == Some(index) })?;
+            }
+        }
     }
-    let mut ranges: Vec<(usize, usize)> = sources().map(|source| source.watched()).collect();
-    ranges.sort_unstable();
-    ranges.windows(2).any(|pair| pair[1].0 < pair[0].1)
+    Ok(all.len() > 1 && tracker.search_neighbours(&mut all))
 }
 
 /// Notes pages of a window found dirty for one source in all others that have them: the search that found them armed them, and none

@@ -24,19 +24,63 @@ pub(crate) struct Input {
     pub(crate) shape: Vec<usize>,
     pub(crate) order: Order,
     /// Of a section: where its elements lie. The address is that of the lowest.
-    pub(crate) section: Option<Placed>,
-    pub(crate) subrange: Option<Subrange>,
+    pub(crate) section: Option<Box<Placed>>,
+    pub(crate) subrange: Option<Box<Subrange>>,
     /// What is known to be zeros, if the caller knows.
-    pub(crate) zeros: Option<Zeros>,
+    pub(crate) zeros: Option<Box<Zeros>>,
 }
 
 impl Input {
     pub(crate) fn given(&self) -> Given<'_> {
-        Given { address: self.address, bytes: self.bytes, section: self.section.as_ref() }
+        Given { address: self.address, bytes: self.bytes, section: self.section.as_deref() }
+    }
+
+    /// Whether all of it is published, and is an array of the variable's own elements one behind the other.
+    pub(crate) fn is_plain(&self) -> bool {
+        self.section.is_none() && self.subrange.is_none() && self.zeros.is_none()
     }
 
     /// Bytes of memory from the first that is read to the last.
     pub(crate) fn memory_bytes(&self) -> usize {
         self.section.as_ref().map_or(self.bytes, |placed| placed.layout.span_bytes())
+    }
+}
+
+/// What is given for one version: at most one input for each variable.
+#[derive(Debug, Default)]
+pub(crate) struct Inputs {
+    /// By the variables' numbers, ascending.
+    list: Vec<Input>,
+}
+
+impl Inputs {
+    /// What is given for a variable.
+    pub(crate) fn get(&self, id: u32) -> Option<&Input> {
+        self.list.get(self.place_of(id).ok()?)
+    }
+
+    pub(crate) fn get_mut(&mut self, id: u32) -> Option<&mut Input> {
+        let place = self.place_of(id).ok()?;
+        self.list.get_mut(place)
+    }
+
+    /// Adds what is given for a variable, in place of what was given for it before.
+    pub(crate) fn insert(&mut self, input: Input) {
+        match self.place_of(input.id) {
+            Ok(place) => self.list[place] = input,
+            Err(place) => self.list.insert(place, input),
+        }
+    }
+
+    pub(crate) fn iter(&self) -> std::slice::Iter<'_, Input> {
+        self.list.iter()
+    }
+
+    fn place_of(&self, id: u32) -> Result<usize, usize> {
+        // Mostly variables are given in the order in which they were declared.
+        match self.list.last() {
+            Some(last) if last.id < id => Err(self.list.len()),
+            _ => self.list.binary_search_by_key(&id, |input| input.id),
+        }
     }
 }

@@ -10,7 +10,7 @@ use crate::error::{Error, Result};
 use crate::list;
 use crate::producer::check::Sums;
 use crate::producer::collect::Job;
-use crate::producer::input::{Input, Label};
+use crate::producer::input::{Inputs, Label};
 use crate::producer::publish::Submitted;
 use crate::producer::room::Room;
 use crate::producer::state::Producer;
@@ -32,7 +32,7 @@ const AT_ONCE_BYTES: usize = 64 << 10;
 #[derive(Debug)]
 pub(crate) struct Pending {
     label: Label,
-    inputs: Vec<Input>,
+    inputs: Inputs,
     jobs: Vec<Job>,
     submitted: Vec<Submitted>,
     /// What is copied to: taken, and of no version yet.
@@ -89,7 +89,7 @@ impl Producer {
     pub(crate) fn start(
         &mut self,
         label: &mut Label,
-        inputs: &mut Vec<Input>,
+        inputs: &mut Inputs,
         guard: bool,
         slice: Option<Duration>,
     ) -> Result<bool> {
@@ -244,7 +244,8 @@ impl Producer {
         if !rest.is_empty() || pending.sums.is_some() {
             // It may have been freed since.
             let arrays = pending.inputs.iter().filter(|input| input.section.is_none());
-            arrays.into_iter().try_for_each(|input| self.check_mapped(input))?;
+            let mut checks = self.workspace.maps.checks();
+            arrays.into_iter().try_for_each(|input| self.check_mapped(input, &mut checks))?;
         }
         self.workspace.copy(&rest);
         points::hit("publish.copied");

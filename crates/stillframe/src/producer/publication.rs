@@ -8,7 +8,7 @@
 
 use crate::element::Element;
 use crate::error::{Error, Result};
-use crate::producer::input::{Input, Label};
+use crate::producer::input::{Input, Inputs, Label};
 use crate::producer::pending::Finish;
 use crate::producer::state::Producer;
 use crate::producer::statistics::Published;
@@ -29,14 +29,14 @@ const TWICE: &str = "it was given twice for one version";
 pub struct Publication<'a> {
     pub(crate) producer: &'a mut Producer,
     pub(crate) label: Label,
-    pub(crate) inputs: Vec<Input>,
+    pub(crate) inputs: Inputs,
     pub(crate) error: Option<Error>,
     guard: bool,
 }
 
 impl<'a> Publication<'a> {
     pub(crate) fn new(producer: &'a mut Producer, label: Label) -> Publication<'a> {
-        Publication { producer, label, inputs: Vec::new(), error: None, guard: false }
+        Publication { producer, label, inputs: Inputs::default(), error: None, guard: false }
     }
 
     /// Where a tracked variable is this time, and its shape. Tracked variables left out keep their last content.
@@ -153,10 +153,10 @@ impl<'a> Publication<'a> {
                 // SAFETY: as the caller vouches.
                 unsafe { self.push(id, memory, shape, *order, None) };
             }
-            Ok(placed) if self.inputs.iter().all(|input| input.id != id) => {
+            Ok(placed) if self.inputs.get(id).is_none() => {
                 let (address, bytes, shape) = (placed.address, placed.layout.bytes(), shape.to_vec());
-                let section = Some(placed);
-                self.inputs.push(Input {
+                let section = Some(Box::new(placed));
+                self.inputs.insert(Input {
                     id,
                     address,
                     bytes,
@@ -199,7 +199,7 @@ impl<'a> Publication<'a> {
                     format!("shape {shape:?} of {} is {expected} bytes, and the memory has {bytes}", state.meta.dtype);
                 return Err(Error::WrongShape { name: name(), why });
             }
-            if self.inputs.iter().any(|input| input.id == id) {
+            if self.inputs.get(id).is_some() {
                 return Err(Error::WrongShape { name: name(), why: TWICE.into() });
             }
             match &subrange {
@@ -213,12 +213,12 @@ impl<'a> Publication<'a> {
             let page_offset = address % PAGE_BYTES;
             let first = (page_offset + range.start) / PAGE_BYTES;
             let end = if range.is_empty() { first } else { (page_offset + range.end).div_ceil(PAGE_BYTES) };
-            Subrange { pages: first..end, before: before.map(|before| before as usize) }
+            Box::new(Subrange { pages: first..end, before: before.map(|before| before as usize) })
         });
         match check {
             Ok(()) => {
                 let shape = shape.to_vec();
-                self.inputs.push(Input { id, address, bytes, shape, order, section: None, subrange, zeros: None });
+                self.inputs.insert(Input { id, address, bytes, shape, order, section: None, subrange, zeros: None });
             }
             Err(error) => self.error = self.error.take().or(Some(error)),
         }
@@ -241,7 +241,7 @@ impl<'a> Publication<'a> {
     }
 
     fn say_zeros(mut self, id: VariableId, memory: &[Range<usize>], before: &[Range<usize>], are_holes: bool) -> Self {
-        match self.inputs.iter_mut().find(|input| input.id == id.0) {
+        match self.inputs.get_mut(id.0) {
             Some(input) if input.section.is_some() => {
                 self.refuse(id.0, "it is a section, of which zeros cannot be told".into());
             }
@@ -250,7 +250,7 @@ impl<'a> Publication<'a> {
                     let pages = ranges.iter().map(|range| whole_pages(range, input.address % PAGE_BYTES, input.bytes));
                     in_order(pages.filter(|pages| !pages.is_empty()).collect())
                 };
-                input.zeros = Some(Zeros { memory: pages(memory), before: pages(before), are_holes });
+                input.zeros = Some(Box::new(Zeros { memory: pages(memory), before: pages(before), are_holes }));
             }
             // What was given wrongly is the error to be told.
             None if self.error.is_some() => {}

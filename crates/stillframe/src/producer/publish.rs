@@ -11,7 +11,7 @@ use crate::error::{Error, Result};
 use crate::list;
 use crate::mask::Mask;
 use crate::producer::collect::Job;
-use crate::producer::input::{Input, Label};
+use crate::producer::input::{Inputs, Label};
 use crate::producer::pending;
 use crate::producer::retention;
 use crate::producer::room::Room;
@@ -20,6 +20,8 @@ use crate::producer::statistics::{Outcome, Published};
 use crate::store::draft::{Content, Description, Draft};
 use crate::store::planes::Assignment;
 use crate::working::Working;
+use std::borrow::Cow;
+use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 use stillframe_kernel::{Failure, points};
 use stillframe_segment::head::Counter;
@@ -37,6 +39,7 @@ pub(crate) struct Submitted {
 /// What a version that was committed shows.
 #[derive(Debug)]
 pub(crate) struct Committed {
+    /// Where it has the variables that the version before had elsewhere, or not at all.
     extents: Vec<Extent>,
     pub(crate) copied_pages: usize,
 }
@@ -47,7 +50,7 @@ impl Producer {
     pub(crate) fn publish(
         &mut self,
         label: &Label,
-        inputs: &[Input],
+        inputs: &Inputs,
         slice: Option<Duration>,
     ) -> Result<Option<Published>> {
         let begin = Instant::now();
@@ -83,17 +86,18 @@ impl Producer {
     }
 
     /// Finds the dirty pages of a version, and their number. On an error they are remembered.
-    pub(crate) fn collect(&mut self, label: &Label, inputs: &[Input]) -> Result<(Vec<Job>, usize)> {
+    pub(crate) fn collect(&mut self, label: &Label, inputs: &Inputs) -> Result<(Vec<Job>, usize)> {
         self.check_process()?;
         self.check_number(label.number)?;
-        for input in inputs {
-            self.check_mapped(input)?;
+        let mut checks = self.workspace.maps.checks();
+        for input in inputs.iter() {
+            self.check_mapped(input, &mut checks)?;
         }
         self.check_parts(inputs)?;
         let mut jobs = Vec::new();
         let room = list::make_room(&mut jobs, self.workspace.variables.len());
         room.map_err(|failure| Error::system(self.store.dir(), failure))?;
-        for input in inputs {
+        for input in inputs.iter() {
             self.take_input(input)?;
         }
         points::hit("publish.begin");
@@ -207,7 +211,7 @@ impl Workspace {
     pub(crate) fn conclude(
         &mut self,
         label: &Label,
-        inputs: &[Input],
+        inputs: &Inputs,
         jobs: &[Job],
         submitted: &[Submitted],
         mut draft: Draft,
@@ -217,7 +221,7 @@ impl Workspace {
             draft.write_schema(&self.schema())?;
             self.schema_changed = false;
         }
-        let extents = self.extents(inputs);
+        let extents = extents(&self.variables, inputs);
         let mut words = draft.base()?;
         for (window, windows) in self.left_windows(&draft, &extents) {
             words[window as usize..(window + windows) as usize].fill(u32::from(ZERO_PLANE));
@@ -236,34 +240,16 @@ impl Workspace {
             total_pages: self.total_pages(),
         };
         draft.commit(Content::New(description), ["publish.described", "publish.committed"])?;
-        Ok(Committed { extents, copied_pages })
-    }
-
-    /// Where the version to come has its variables.
-    fn extents(&self, inputs: &[Input]) -> Vec<Extent> {
-        let extent = |state: &VariableState| {
-            let given = !state.is_tracked() || inputs.iter().any(|input| input.id == state.meta.id);
-            if !given {
-                // What it was given for publishes that failed since is not what any version shows.
-                return state.shown.clone();
-            }
-            let (allocation, page_offset, bytes) = state.working.shown_at()?;
-            Some(Extent {
-                variable: state.meta.id,
-                order: state.order,
-                shape: state.shape.iter().map(|n| *n as u64).collect(),
-                window: allocation.window,
-                page_offset: page_offset as u16,
-                bytes: bytes as u64,
-                allocation: allocation.serial,
-            })
+        let is_new = |extent| match extent {
+            Cow::Owned(extent) => Some(extent),
+            Cow::Borrowed(_) => None,
         };
-        self.variables.values().filter_map(|state| extent(state)).collect()
+        Ok(Committed { extents: extents.into_iter().filter_map(is_new).collect(), copied_pages })
     }
 
     /// The windows that a version with these extents leaves out: of sources that are no more or will be copied whole when
     /// they are used again, and of variables of the recovered version that were not declared again.
-    fn left_windows(&self, draft: &Draft, extents: &[Extent]) -> Vec<(u32, u32)> {
+    fn left_windows(&self, draft: &Draft, extents: &[Cow<'_, Extent>]) -> Vec<(u32, u32)> {
         let stale = self.variables.values().flat_map(|state| state.working.sources()).filter(|source| source.stale);
         let undeclared = self.undeclared.iter().map(|undeclared| &undeclared.extent);
         let mut left = draft.store().leaving().to_vec();
@@ -275,9 +261,10 @@ impl Workspace {
 
     /// Leaves windows behind the last one of a variable out of a window table, and lists the pages behind its last page in
     /// that window if they are in the table. A variable that became shorter had them.
-    fn cut_pages(&self, words: &mut [u32], draft: &Draft, extents: &[Extent]) -> Vec<Assignment> {
+    fn cut_pages(&self, words: &mut [u32], draft: &Draft, extents: &[Cow<'_, Extent>]) -> Vec<Assignment> {
         let mut cut = Vec::new();
-        for extent in extents {
+        // Those that are where they were are as long.
+        for extent in extents.iter().filter(|extent| matches!(extent, Cow::Owned(_))) {
             let Some(state) = self.variables.get(&extent.variable) else { continue };
             let shown = state.shown.as_ref().filter(|shown| shown.allocation == extent.allocation);
             if shown.is_some_and(|shown| shown.pages() <= extent.pages()) {
@@ -338,4 +325,27 @@ impl Workspace {
         }
         Ok(())
     }
+}
+
+/// Where the version to come has its variables.
+fn extents<'a>(variables: &'a BTreeMap<u32, Box<VariableState>>, inputs: &Inputs) -> Vec<Cow<'a, Extent>> {
+    let extent = |state: &'a VariableState| {
+        let shown = state.shown.as_ref().map(Cow::Borrowed);
+        let given = !state.is_tracked() || inputs.get(state.meta.id).is_some();
+        // What it was given for publishes that failed since is not what any version shows.
+        if !given || state.is_where_shown() {
+            return shown;
+        }
+        let (allocation, page_offset, bytes) = state.working.shown_at()?;
+        Some(Cow::Owned(Extent {
+            variable: state.meta.id,
+            order: state.order,
+            shape: state.shape.iter().map(|n| *n as u64).collect(),
+            window: allocation.window,
+            page_offset: page_offset as u16,
+            bytes: bytes as u64,
+            allocation: allocation.serial,
+        }))
+    };
+    variables.values().filter_map(|state| extent(state)).collect()
 }

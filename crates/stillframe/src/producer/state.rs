@@ -41,6 +41,16 @@ impl VariableState {
         matches!(self.working, Working::Tracked(_))
     }
 
+    /// Whether the newest version has it where the next one will, and with the same shape.
+    pub(crate) fn is_where_shown(&self) -> bool {
+        let (Some(shown), Some((allocation, page_offset, bytes))) = (&self.shown, self.working.shown_at()) else {
+            return false;
+        };
+        let place = (allocation.serial, allocation.window, page_offset, bytes as u64, self.order);
+        place == (shown.allocation, shown.window, usize::from(shown.page_offset), shown.bytes, shown.order)
+            && shown.shape.iter().map(|extent| *extent as usize).eq(self.shape.iter().copied())
+    }
+
     /// Its kind, with the shape that it has by now.
     pub(crate) fn kind(&self) -> Kind {
         match self.working {

@@ -9,6 +9,7 @@ use crate::store::planes::{Assignment, Planes};
 use crate::store::unit::MemoryUnit;
 use crate::store::version::{Asking, Version, expand};
 use crate::variable::Attributes;
+use std::borrow::Cow;
 use std::sync::Arc;
 use stillframe_kernel::points;
 use stillframe_protocol::{self as protocol, Leased, State};
@@ -46,7 +47,7 @@ pub(crate) struct Description<'a> {
     /// Nanoseconds since 1970; the time of the commit if there are none.
     pub(crate) published_ns: Option<u64>,
     pub(crate) attributes: &'a Attributes,
-    pub(crate) extents: &'a [Extent],
+    pub(crate) extents: &'a [Cow<'a, Extent>],
     pub(crate) dirty_pages: u64,
     pub(crate) total_pages: u64,
 }

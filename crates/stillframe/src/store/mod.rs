@@ -36,6 +36,7 @@ use crate::store::schemas::read_entry;
 use crate::store::space::{Allocation, Space};
 use crate::store::tables::{BLOCKS_MAX, Tables};
 use crate::store::version::{Subtable, Version, expand_window};
+use std::borrow::Cow;
 use std::num::NonZeroU64;
 use std::path::Path;
 use std::sync::Arc;
@@ -306,7 +307,7 @@ impl Store {
     }
 
     /// Gives back the windows given up that the version just committed does not show.
-    fn give_back_left(&mut self, extents: &[Extent]) {
+    fn give_back_left(&mut self, extents: &[Cow<'_, Extent>]) {
         let Store { leaving, space, .. } = self;
         leaving.retain(|(window, windows)| {
             let stays = extents.iter().any(|extent| extent.window == *window);

@@ -13,7 +13,7 @@ use crate::mask::{Mask, insert_pages};
 use crate::store::Store;
 use crate::store::planes::Planes;
 use crate::working::source::Source;
-use crate::working::tracker::memory::Doubt;
+use crate::working::tracker::memory::{Collected, Doubt};
 use crate::working::unit::CopyUnit;
 use std::ops::Range;
 use std::path::Path;
@@ -121,12 +121,30 @@ impl Source {
         found
     }
 
+    /// Whether a search found nothing that may differ from the newest version, which shows all of it: then there is nothing to
+    /// decide.
+    pub(crate) fn is_as_shown(&mut self, shown: Option<&Extent>) -> bool {
+        let Collected { dirty, unsure, armed } = &self.collected;
+        let is_clean = dirty.iter().chain(unsure).chain(&self.pending).all(|mask| mask.is_empty());
+        if !is_clean || self.stale || self.memory.owned || self.shown_pages(shown) < self.memory.pages {
+            return false;
+        }
+        for (window, armed) in armed.iter().enumerate() {
+            self.sticky.learn(window, Mask::EMPTY, *armed);
+        }
+        self.blank.clear();
+        self.written_percent = 0;
+        self.edges_compared = true;
+        true
+    }
+
     fn find(&mut self, doubts: &mut [Mutex<Doubt>], store: &Store, known: &Known) -> Result<Dirty> {
         let shown_pages = self.shown_pages(known.shown);
         if std::mem::take(&mut self.stale) {
             insert_pages(&mut self.pending, 0, self.memory.pages);
         }
         self.blank.clear();
+        self.take_edges();
         let mut found = Dirty::default();
         let fail = |failure| Error::system(store.dir(), failure);
         if !known.zeros.memory.is_empty() || !known.zeros.before.is_empty() {
@@ -194,7 +212,23 @@ impl Source {
             self.collected.dirty[window] = dirty;
         }
         self.written_percent = written_pages * 100 / self.memory.pages.max(1);
+        self.edges_compared = true;
         Ok(found)
+    }
+
+    /// Publishes the pages at the ends of a small array all of whose other pages were written, without a comparison: that takes as
+    /// long as to copy them, and would nearly always find a difference.
+    fn take_edges(&mut self) {
+        let whole = self.memory.whole.clone();
+        if self.windows() != 1 || whole.is_empty() || self.gather.is_some() || self.is_large() {
+            return;
+        }
+        let (mut all, Collected { dirty, unsure, .. }) = (Mask::EMPTY, &mut self.collected);
+        all.insert_run(whole.start, whole.end);
+        if all.without(dirty[0]).is_empty() {
+            dirty[0] = dirty[0].or(unsure[0]);
+            unsure[0] = Mask::EMPTY;
+        }
     }
 
     /// Those of some pages of a window, holes of late, that have memory of their own. One that was armed since looks like a

@@ -9,6 +9,7 @@ use crate::working::plane_maps::PlaneMaps;
 use crate::working::sticky::Sticky;
 use crate::working::tracker::Tracker;
 use crate::working::tracker::memory::{Collected, Doubt, Memory, Watch};
+use crate::working::tracker::neighbours::Seam;
 use crate::working::unit::Units;
 use std::sync::Mutex;
 use stillframe_kernel::Failure;
@@ -28,6 +29,14 @@ pub(crate) struct Source {
     pub(crate) page_offset: usize,
     pub(crate) bytes: usize,
     pub(crate) watch: Watch,
+    /// The pages between it and its neighbours, before it and behind it.
+    pub(crate) seams: [Seam; 2],
+    /// How often in turn the pages behind it were found written by others.
+    pub(crate) strangers: u8,
+    /// Whether the pages that it shares at its ends were compared since they were last found written.
+    pub(crate) edges_compared: bool,
+    /// Whether it was searched with its neighbours, and what was found is still to be published.
+    pub(crate) is_searched: bool,
     pub(crate) sticky: Sticky,
     pub(crate) units: Units,
     /// Pages that are dirty although no tracker will say so again.
@@ -62,6 +71,10 @@ impl Source {
             page_offset: 0,
             bytes: 0,
             watch: Watch::New,
+            seams: Default::default(),
+            strangers: 0,
+            edges_compared: false,
+            is_searched: false,
             sticky: Sticky::new(windows)?,
             units: Units::new(windows)?,
             pending: list::filled(Mask::EMPTY, windows)?,
@@ -116,10 +129,14 @@ impl Source {
         self.page_offset = page_offset;
         self.bytes = bytes;
         self.memory = memory;
+        self.edges_compared = false;
     }
 
     /// Finds what was written since the last search, or may have been.
     pub(crate) fn search(&mut self, tracker: &mut Tracker, maps: &Maps) {
+        if std::mem::take(&mut self.is_searched) {
+            return;
+        }
         let mut collected = std::mem::take(&mut self.collected);
         match &mut self.gather {
             Some(gather) => gather.search(tracker, maps, self.memory.pages, &mut collected),
@@ -139,6 +156,7 @@ impl Source {
             Some(gather) => gather.unwatch(tracker),
             None => tracker.unwatch(&self.memory, self.watch),
         }
+        self.seams.iter().filter_map(Seam::watched).for_each(|pages| tracker.unwatch_pages(pages));
     }
 
     /// Notes a watched page that a search for another source found dirty, by its address.
@@ -148,6 +166,16 @@ impl Source {
             None => {
                 let page = (address - self.memory.address) / PAGE_BYTES;
                 self.pending[page / WINDOW_PAGES].insert(page % WINDOW_PAGES);
+            }
+        }
+    }
+
+    /// Keeps what a search with its neighbours found for a publish that did not come so far.
+    pub(crate) fn remember_search(&mut self) {
+        if std::mem::take(&mut self.is_searched) {
+            self.remember();
+            for (pending, unsure) in self.pending.iter_mut().zip(&self.collected.unsure) {
+                *pending = pending.or(*unsure);
             }
         }
     }

@@ -62,7 +62,7 @@ impl Sticky {
     /// Whether every page in `all` is known to be unarmed, so that looking for more dirty ones is idle.
     pub(crate) fn is_exhausted(&self, window: usize, all: Mask) -> bool {
         let state = &self.windows[window];
-        !state.fresh && !self.is_due(window) && state.last == all
+        !state.fresh && !self.is_due(window) && all.without(state.last).is_empty()
     }
 
     /// Learns from what a collection found in a window, `armed` saying whether the collection armed it.

@@ -39,6 +39,16 @@ impl Tracked {
         })
     }
 
+    /// Whether it is published from what is given already; notes for which publish it is.
+    pub(crate) fn is_at(&mut self, given: &Given, sequence: u64) -> bool {
+        let Some(source) = self.current.and_then(|current| self.sources.get_mut(current)) else { return false };
+        let is_at = given.section.is_none() && source.is_of(given.address, None) && source.bytes == given.bytes;
+        if is_at {
+            source.used = sequence;
+        }
+        is_at
+    }
+
     /// Whether [`switch_to`](Tracked::switch_to) needs a new source, and of how many windows.
     pub(crate) fn windows_for(&self, given: &Given) -> Option<u32> {
         // A quarter more than needed, so that arrays that grow a little at a time keep their windows.

@@ -111,6 +111,16 @@ impl Collected {
         insert_pages(&mut self.unsure, range.whole.end.max(range.whole.start), range.pages);
     }
 
+    /// Of one window: its pages that were written, those to be compared, and whether it was armed.
+    pub(crate) fn set_window(&mut self, dirty: Mask, unsure: Mask, armed: bool) {
+        self.dirty.clear();
+        self.dirty.resize(1, dirty);
+        self.unsure.clear();
+        self.unsure.resize(1, unsure);
+        self.armed.clear();
+        self.armed.resize(1, armed);
+    }
+
     /// Has all pages compared that belong to the variable alone.
     pub(crate) fn compare_all(&mut self, range: &Memory) {
         insert_pages(&mut self.unsure, range.whole.start, range.whole.end);

@@ -3,6 +3,7 @@
 pub(crate) mod entries;
 pub(crate) mod kind;
 pub(crate) mod memory;
+pub(crate) mod neighbours;
 pub(crate) mod wp_async;
 
 use crate::error::{Error, Result};
@@ -11,7 +12,9 @@ use crate::working::sticky::Sticky;
 use crate::working::tracker::entries::{collect_entries, is_own, is_soft_dirty, is_suspect};
 use crate::working::tracker::kind::{TRACKERS, TrackerKind};
 use crate::working::tracker::memory::{Collected, Memory, Watch, span};
+use crate::working::tracker::neighbours::Pause;
 use crate::working::tracker::wp_async::{begin_again, collect_wp_async};
+use std::ops::Range;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use stillframe_kernel::Failure;
@@ -75,6 +78,7 @@ enum Means {
 pub(crate) struct Tracker {
     kind: TrackerKind,
     means: Means,
+    pause: Pause,
 }
 
 impl Tracker {
@@ -84,7 +88,7 @@ impl Tracker {
         let mut reason = String::new();
         for kind in candidates {
             match kind.probe_once().and_then(|()| Tracker::with(*kind)) {
-                Ok(means) => return Ok(Tracker { kind: *kind, means }),
+                Ok(means) => return Ok(Tracker { kind: *kind, means, pause: Pause::default() }),
                 Err(why) => reason = why,
             }
         }
@@ -120,6 +124,13 @@ impl Tracker {
         {
             let (address, bytes) = span(range, range.whole.clone());
             let _ = faults.of(range).and_then(|userfault| userfault.unregister(address, bytes));
+        }
+    }
+
+    /// Stops watching pages of the application's memory, by their addresses.
+    pub(crate) fn unwatch_pages(&mut self, pages: &Range<usize>) {
+        if let Means::WpAsync { faults: Faults { own: Some(userfault), .. }, .. } = &self.means {
+            let _ = userfault.unregister(pages.start, pages.len());
         }
     }
 

@@ -168,7 +168,7 @@ fn by_table(range: &Memory, pages: Range<usize>) -> impl Iterator<Item = Range<u
 /// away with its last page (`PT_RECLAIM`). Of each table one page is looked at: if that has memory, the table is there. It has
 /// to be looked at before the search, for whoever reads a page later has the kernel make the table anew. To look at all pages
 /// takes three times as long as the search itself.
-fn suspect(
+pub(crate) fn suspect(
     pagemap: &mut Pagemap,
     range: &Memory,
     pages: Range<usize>,
@@ -183,7 +183,7 @@ fn suspect(
 
 /// Takes pages from the unsure ones again if the search found some of the same table: then the table was there, and the
 /// search saw all of it. Pages without memory are among the written ones.
-fn acquit(range: &Memory, pages: Range<usize>, Collected { dirty, unsure, .. }: &mut Collected) {
+pub(crate) fn acquit(range: &Memory, pages: Range<usize>, Collected { dirty, unsure, .. }: &mut Collected) {
     // Mostly there are none.
     if unsure[pages.start / WINDOW_PAGES..pages.end.div_ceil(WINDOW_PAGES)].iter().all(|mask| mask.is_empty()) {
         return;
