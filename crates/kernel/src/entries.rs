@@ -42,11 +42,16 @@ impl<T: Default> Entries<T> {
         let (hint, count) = (self.hint.load(Ordering::Relaxed), self.count());
         let hint = hint.min(count);
         let mut claimed = |number: usize| self.get(number).filter(|entry| claim(entry)).map(|entry| (number, entry));
-        let taken = (hint..count).chain(0..hint).find_map(&mut claimed).or_else(|| {
+        let mut taken = (hint..count).chain(0..hint).find_map(&mut claimed);
+        let mut next = count;
+        while taken.is_none() {
             let (index, chunk) = self.chunks.iter().enumerate().find(|(_, chunk)| chunk.get().is_none())?;
             chunk.get_or_init(|| Box::new((0..FIRST << index).map(|_| T::default()).collect()));
-            (count..self.count()).find_map(&mut claimed)
-        });
+            let end = self.count();
+            // Other threads may have taken all that came by now.
+            taken = (next..end).find_map(&mut claimed);
+            next = end;
+        }
         if let Some((number, _)) = taken {
             // Whoever gave one back meanwhile knows better.
             let _ = self.hint.compare_exchange(hint, number + 1, Ordering::Relaxed, Ordering::Relaxed);
@@ -64,6 +69,16 @@ impl<T: Default> Entries<T> {
 mod tests {
     use super::*;
     use std::sync::atomic::AtomicBool;
+
+    #[test]
+    fn whoever_finds_all_new_entries_taken_by_others_makes_more() {
+        let entries: Entries<AtomicBool> = Entries::new();
+        let others = AtomicUsize::new(3 * FIRST);
+        let is_free = |_: &AtomicBool| {
+            others.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| left.checked_sub(1)).is_err()
+        };
+        assert_eq!(entries.take(is_free).unwrap().0, 3 * FIRST);
+    }
 
     #[test]
     fn each_place_is_given_to_one_and_given_again_when_it_is_free() {

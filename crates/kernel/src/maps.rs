@@ -69,7 +69,7 @@ impl Maps {
 
     /// Checks of several ranges, made one right after the other.
     pub fn checks(&self) -> Checks<'_> {
-        Checks { maps: self, readable: 0..0 }
+        Checks { maps: self, readable: 0..0, of_file: 0..0 }
     }
 
     /// The mapping in which an address lies, if there is one.
@@ -142,6 +142,8 @@ pub struct Checks<'a> {
     maps: &'a Maps,
     /// Mappings of no file that can be read, one behind the other.
     readable: Range<usize>,
+    /// The last mapping of a file, which may be shorter than that, so that the end of each range is to be asked for.
+    of_file: Range<usize>,
 }
 
 impl Checks<'_> {
@@ -152,14 +154,20 @@ impl Checks<'_> {
         if !(self.readable.start..=self.readable.end).contains(&address) {
             self.readable = address..address;
         }
+        if self.of_file.contains(&address) {
+            return self.maps.is_readable(address, bytes);
+        }
         while end > self.readable.end {
             let at = self.readable.end;
-            // A file may be shorter than its mapping, so that the end of each range is to be asked for.
             match file.map(|file| query(file, at, VMA_READABLE)) {
                 Some(Ok(Some(found))) if found.inode == 0 && found.end as usize > at => {
                     self.readable.end = found.end as usize;
                     // What comes next may begin before this one.
                     self.readable.start = self.readable.start.min(found.start as usize);
+                }
+                Some(Ok(Some(found))) => {
+                    self.of_file = found.start as usize..found.end as usize;
+                    return self.maps.is_readable(address, bytes);
                 }
                 _ => return self.maps.is_readable(address, bytes),
             }

@@ -233,7 +233,7 @@ fn search_neighbours(
             }
         }
     }
-    Ok(all.len() > 1 && tracker.search_neighbours(&mut all))
+    Ok(tracker.search_neighbours(&mut all))
 }
 
 /// Notes pages of a window found dirty for one source in all others that have them: the search that found them armed them, and none

@@ -126,6 +126,9 @@ impl Source {
                 self.watch = if owned { Watch::New } else { Watch::Grown { from: self.memory.whole.end } };
             }
         }
+        if memory.whole != self.memory.whole {
+            self.seams = Default::default();
+        }
         self.page_offset = page_offset;
         self.bytes = bytes;
         self.memory = memory;
@@ -156,7 +159,7 @@ impl Source {
             Some(gather) => gather.unwatch(tracker),
             None => tracker.unwatch(&self.memory, self.watch),
         }
-        self.seams.iter().filter_map(Seam::watched).for_each(|pages| tracker.unwatch_pages(pages));
+        self.seams.iter().filter_map(Seam::watched).for_each(|pages| tracker.unwatch_seam(pages));
     }
 
     /// Notes a watched page that a search for another source found dirty, by its address.

@@ -49,6 +49,22 @@ impl Memory {
     }
 }
 
+/// Whether the kernel watches some of the memory.
+fn is_watched(memory: &Memory) -> bool {
+    let all = std::fs::read_to_string("/proc/self/smaps").unwrap();
+    let mut is_inside = false;
+    all.lines().any(|line| {
+        let range = line.split_once(' ').and_then(|(range, _)| range.split_once('-'));
+        let ends = range.and_then(|(start, end)| {
+            Some((usize::from_str_radix(start, 16).ok()?, usize::from_str_radix(end, 16).ok()?))
+        });
+        if let Some((start, end)) = ends {
+            is_inside = start < memory.address + memory.bytes && memory.address < end;
+        }
+        is_inside && line.starts_with("VmFlags:") && line.split(' ').any(|flag| flag == "uw")
+    })
+}
+
 impl Drop for Memory {
     fn drop(&mut self) {
         // SAFETY: no slice of it is left.
@@ -278,6 +294,96 @@ fn what_was_written_before_a_publish_that_another_array_ended_is_in_the_next() {
                 let differs = difference_at(snapshot.slice::<u8>(name).unwrap(), world.memory.part(bytes));
                 assert_eq!(differs, None, "{tracker}, round {round}, {name}");
             }
+        }
+    }
+}
+
+/// What is left watched would keep other regions from watching it, and costs a mapping.
+#[test]
+fn nothing_is_watched_any_more_when_all_arrays_are_removed() {
+    let _watchdog = watchdog(120);
+    for tracker in trackers() {
+        for what in ["nothing", "an alias", "new memory"] {
+            let mut world = World::new(tracker, 1);
+            for place in 0..6 {
+                let start = 100 + place * (2 * PAGE_BYTES + 16);
+                world.declare(start..start + 2 * PAGE_BYTES);
+            }
+            let publish = |world: &mut World| {
+                world.version += 1;
+                let publication = world.region.publish(world.version);
+                let given = world.arrays.iter().fold(publication, |publication, Array { variable, bytes, .. }| {
+                    publication.tracked(variable, world.memory.part(bytes), &[bytes.len()])
+                });
+                given.commit().unwrap();
+            };
+            for _ in 0..4 {
+                publish(&mut world);
+            }
+            match what {
+                "an alias" => world.declare(0..8 * PAGE_BYTES),
+                "new memory" => world.memory.free(1..3, true),
+                _ => {}
+            }
+            publish(&mut world);
+            for Array { name, .. } in std::mem::take(&mut world.arrays) {
+                world.region.remove(&name).unwrap();
+            }
+            publish(&mut world);
+            assert!(!is_watched(&world.memory), "{tracker}, {what}");
+        }
+    }
+}
+
+/// The page between two arrays becomes one of a third, which goes on when they are gone and another region has the page, too.
+#[test]
+fn a_page_that_was_between_two_arrays_is_given_up_once() {
+    let _watchdog = watchdog(120);
+    for tracker in trackers() {
+        let mut world = World::new(tracker, 1);
+        let mut other = World::new(tracker, 1);
+        let (a, mut b, c) = (100..3 * PAGE_BYTES + 100, 4 * PAGE_BYTES..7 * PAGE_BYTES, 3 * PAGE_BYTES..4 * PAGE_BYTES);
+        let Memory { address, bytes } = world.memory;
+        let part =
+            |bytes: &Range<usize>| std::ptr::slice_from_raw_parts((address + bytes.start) as *const u8, bytes.len());
+        let publish = |world: &mut World, given: &[(&Tracked<u8>, &Range<usize>)]| {
+            world.version += 1;
+            let publication = world.region.publish(world.version);
+            let given = given.iter().fold(publication, |publication, (variable, bytes)| {
+                let memory = part(bytes);
+                // SAFETY: the memory is there, and nobody writes it until the publish has ended.
+                unsafe {
+                    publication.tracked_raw(variable.id(), memory.cast(), memory.len(), &[memory.len()], Order::C)
+                }
+            });
+            given.commit().unwrap();
+        };
+        assert!(b.end < bytes);
+        let [first, second] = ["a", "b"].map(|name| world.region.track::<u8>(name).unwrap());
+        for _ in 0..4 {
+            publish(&mut world, &[(&first, &a), (&second, &b)]);
+        }
+        world.region.remove("a").unwrap();
+        let third = world.region.track::<u8>("c").unwrap();
+        b.end = b.start + 50;
+        world.memory.write(c.start + 5, 1);
+        publish(&mut world, &[(&third, &c), (&second, &b)]);
+        world.region.remove("b").unwrap();
+        world.memory.write(c.start + 5, 2);
+        let same = other.region.track::<u8>("d").unwrap();
+        publish(&mut other, &[(&same, &c)]);
+        publish(&mut world, &[(&third, &c)]);
+        for value in 3..20 {
+            for (world, name) in [(&world, "c"), (&other, "d")] {
+                assert_eq!(
+                    world.observer.newest().unwrap().slice::<u8>(name).unwrap()[5],
+                    value - 1,
+                    "{tracker}, {name}"
+                );
+            }
+            world.memory.write(c.start + 5, value);
+            publish(&mut other, &[(&same, &c)]);
+            publish(&mut world, &[(&third, &c)]);
         }
     }
 }

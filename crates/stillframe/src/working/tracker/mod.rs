@@ -12,7 +12,7 @@ use crate::working::sticky::Sticky;
 use crate::working::tracker::entries::{collect_entries, is_own, is_soft_dirty, is_suspect};
 use crate::working::tracker::kind::{TRACKERS, TrackerKind};
 use crate::working::tracker::memory::{Collected, Memory, Watch, span};
-use crate::working::tracker::neighbours::Pause;
+use crate::working::tracker::neighbours::Seams;
 use crate::working::tracker::wp_async::{begin_again, collect_wp_async};
 use std::ops::Range;
 use std::path::Path;
@@ -78,7 +78,7 @@ enum Means {
 pub(crate) struct Tracker {
     kind: TrackerKind,
     means: Means,
-    pause: Pause,
+    seams: Seams,
 }
 
 impl Tracker {
@@ -88,7 +88,7 @@ impl Tracker {
         let mut reason = String::new();
         for kind in candidates {
             match kind.probe_once().and_then(|()| Tracker::with(*kind)) {
-                Ok(means) => return Ok(Tracker { kind: *kind, means, pause: Pause::default() }),
+                Ok(means) => return Ok(Tracker { kind: *kind, means, seams: Seams::default() }),
                 Err(why) => reason = why,
             }
         }
@@ -127,10 +127,10 @@ impl Tracker {
         }
     }
 
-    /// Stops watching pages of the application's memory, by their addresses.
-    pub(crate) fn unwatch_pages(&mut self, pages: &Range<usize>) {
+    /// Stops watching the pages between two sources, by their addresses.
+    pub(crate) fn unwatch_seam(&mut self, pages: &Range<usize>) {
         if let Means::WpAsync { faults: Faults { own: Some(userfault), .. }, .. } = &self.means {
-            let _ = userfault.unregister(pages.start, pages.len());
+            self.seams.end(pages, userfault);
         }
     }
 

@@ -14,6 +14,7 @@ use crate::working::source::Source;
 use crate::working::tracker::memory::{Collected, Memory, Watch};
 use crate::working::tracker::wp_async::{acquit, suspect};
 use crate::working::tracker::{Means, Tracker};
+use std::collections::BTreeMap;
 use std::ops::Range;
 use stillframe_kernel::Failure;
 use stillframe_kernel::pagemap::{Pagemap, Scan};
@@ -71,9 +72,11 @@ pub(crate) struct Neighbour<'a> {
 
 /// For how many publishes no sources are searched together.
 #[derive(Debug, Default)]
-pub(crate) struct Pause {
+struct Pause {
     left: u32,
     last: u32,
+    /// Publishes without a failure since.
+    calm: u32,
 }
 
 impl Pause {
@@ -83,9 +86,63 @@ impl Pause {
         self.left > 0
     }
 
-    fn begin(&mut self) {
-        self.last = (self.last * 2).clamp(4, PAUSE_MAX);
-        self.left = self.last;
+    /// After a publish whose searches failed or did not: a pause is twice as long as the one before, unless nothing failed for long.
+    fn learn(&mut self, has_failed: bool) {
+        if has_failed {
+            self.last = (self.last * 2).clamp(4, PAUSE_MAX);
+            (self.left, self.calm) = (self.last, 0);
+        } else {
+            self.calm += 1;
+            if self.calm > self.last {
+                (self.last, self.calm) = (self.last / 2, 0);
+            }
+        }
+    }
+}
+
+/// What a tracker knows of the seams of all sources.
+#[derive(Debug, Default)]
+pub(crate) struct Seams {
+    /// Those that are watched, from their first address to their last: sources come and go, and each is let go of once.
+    watched: BTreeMap<usize, usize>,
+    pause: Pause,
+}
+
+impl Seams {
+    /// Watches one; it counts as written.
+    fn watch(&mut self, seam: &Range<usize>, userfault: &Userfault) -> bool {
+        if userfault.register(seam.start, seam.len()).is_err() {
+            return false;
+        }
+        self.watched.insert(seam.start, seam.end);
+        userfault.disarm(seam.start, seam.len()).is_ok()
+    }
+
+    /// Stops watching one, unless that was done.
+    pub(crate) fn end(&mut self, seam: &Range<usize>, userfault: &Userfault) {
+        if self.watched.get(&seam.start) == Some(&seam.end) {
+            self.watched.remove(&seam.start);
+            let _ = userfault.unregister(seam.start, seam.len());
+        }
+    }
+
+    /// Stops watching those that are between no two of these sources any more. Some of their pages may be a source's own by now.
+    fn end_others(&mut self, all: &[Neighbour], userfault: &Userfault) {
+        let known = |one: &Neighbour| one.source.seams[1].watched().map(|seam| (seam.start, seam.end));
+        if self.watched.len() == all.iter().filter_map(known).count() {
+            return;
+        }
+        let known: BTreeMap<usize, usize> = all.iter().filter_map(known).collect();
+        self.watched.retain(|start, end| {
+            if known.get(start) == Some(end) {
+                return true;
+            }
+            let is_own = all.iter().map(Neighbour::watched).any(|own| own.start < *end && *start < own.end);
+            if !is_own {
+                let _ = userfault.unregister(*start, *end - *start);
+            }
+            false
+        });
     }
 }
 
@@ -117,7 +174,7 @@ impl Neighbour<'_> {
     }
 
     /// Whether it can be searched together with the next one. The seam is watched from then on; it counts as written.
-    fn joins(&mut self, next: &mut Neighbour, userfault: &Userfault) -> bool {
+    fn joins(&mut self, next: &mut Neighbour, seams: &mut Seams, userfault: &Userfault) -> bool {
         let Some(seam) = self.seam(next) else { return false };
         let (own, others) = (&mut self.source.seams[1], &mut next.source.seams[0]);
         match (&*own, &*others) {
@@ -126,8 +183,7 @@ impl Neighbour<'_> {
             (Seam::Refused(_), Seam::Refused(_)) => return false,
             _ => {}
         }
-        let registered = userfault.register(seam.start, seam.len());
-        let is_watched = registered.and_then(|()| userfault.disarm(seam.start, seam.len())).is_ok();
+        let is_watched = seams.watch(&seam, userfault);
         *own = if is_watched { Seam::Watched(seam) } else { Seam::Refused(seam) };
         *others = own.clone();
         is_watched
@@ -142,33 +198,36 @@ impl Tracker {
         all.sort_unstable_by_key(|one| one.watched().start);
         let is_overlapping = all.windows(2).any(|pair| pair[1].watched().start < pair[0].watched().end);
         let Means::WpAsync { faults, pagemap } = &mut self.means else { return is_overlapping };
-        let is_paused = self.pause.is_on();
-        let Some(userfault) = faults.own.as_ref().filter(|_| !is_overlapping && !is_paused) else {
+        let Some(userfault) = &faults.own else { return is_overlapping };
+        if is_overlapping || self.seams.pause.is_on() {
             all.iter_mut().for_each(|one| one.source.seams = Default::default());
+            self.seams.end_others(all, userfault);
             return is_overlapping;
-        };
+        }
         let mut before = None;
         for index in 0..all.len() {
             all[index].source.seams[0].keep_if(before.as_ref());
             before = all.get(index + 1).and_then(|next| all[index].seam(next)).filter(|seam| !seam.is_empty());
             all[index].source.seams[1].keep_if(before.as_ref());
         }
-        let mut first = 0;
+        self.seams.end_others(all, userfault);
+        let (mut first, mut has_failed) = (0, false);
         for next in 1..=all.len() {
             if let Some([one, other]) = all.get_mut(next - 1..=next)
                 && one.is_candidate()
                 && other.is_candidate()
-                && one.joins(other, userfault)
+                && one.joins(other, &mut self.seams, userfault)
             {
                 continue;
             }
             let run = &mut all[first..next];
             if run.len() > 1 && !search(userfault, pagemap, run).unwrap_or(false) {
-                self.pause.begin();
+                has_failed = true;
                 run.iter_mut().for_each(|one| one.source.seams = Default::default());
             }
             first = next;
         }
+        self.seams.pause.learn(has_failed);
         is_overlapping
     }
 }
@@ -191,7 +250,7 @@ fn search(userfault: &Userfault, pagemap: &mut Pagemap, run: &mut [Neighbour]) -
     acquit(&all, 0..pages, &mut found);
     arm(userfault, pagemap, &all, run, &mut found);
     run.iter_mut().for_each(|one| one.source.take_found(&all, &found));
-    refuse_seams_of_strangers(userfault, &all, run, &found);
+    refuse_seams_of_strangers(&all, run, &found);
     Ok(true)
 }
 
@@ -208,8 +267,8 @@ fn scan(
     })
 }
 
-/// Watches seams no more that others write.
-fn refuse_seams_of_strangers(userfault: &Userfault, all: &Memory, run: &mut [Neighbour], found: &Collected) {
+/// Gives up seams that others write: they are let go of before the next search.
+fn refuse_seams_of_strangers(all: &Memory, run: &mut [Neighbour], found: &Collected) {
     let page = |address: usize| (address - all.address) / PAGE_BYTES;
     let is_dirty = |page: usize| found.dirty[page / WINDOW_PAGES].has(page % WINDOW_PAGES);
     for index in 1..run.len() {
@@ -223,7 +282,6 @@ fn refuse_seams_of_strangers(userfault: &Userfault, all: &Memory, run: &mut [Nei
         *count = if is_strange { *count + 1 } else { 0 };
         if *count >= STRANGERS_MAX {
             *count = 0;
-            let _ = userfault.unregister(seam.start, seam.len());
             one.source.seams[1] = Seam::Refused(seam.clone());
             other.source.seams[0] = Seam::Refused(seam);
         }
