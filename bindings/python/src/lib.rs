@@ -13,6 +13,7 @@ mod ending;
 mod errors;
 mod exclusive;
 mod fragment;
+mod given;
 mod group;
 mod inspect;
 mod memory;
@@ -41,6 +42,8 @@ mod _native {
     use super::ending::end_by_accident;
     #[pymodule_export]
     use super::fragment::{ReadFragment, WriteFragment};
+    #[pymodule_export]
+    use super::given::ArrayInput;
     #[pymodule_export]
     use super::group::Group;
     #[pymodule_export]

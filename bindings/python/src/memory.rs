@@ -260,6 +260,29 @@ impl Borrowed {
     pub fn bytes(&self) -> usize {
         self.view.len as usize
     }
+
+    /// Whether it has this shape, and these distances between its elements in bytes.
+    pub fn has_layout(&self, shape: &[usize], strides: &[isize]) -> bool {
+        let rank = self.view.ndim as usize;
+        if rank != shape.len() || rank != strides.len() {
+            return false;
+        }
+        if rank == 0 {
+            return true;
+        }
+        if self.view.shape.is_null() || self.view.strides.is_null() {
+            return false;
+        }
+        // SAFETY: of a view that was asked for with its strides both lists have a number for each dimension, and live as long as it.
+        let (extents, distances) = unsafe {
+            (std::slice::from_raw_parts(self.view.shape, rank), std::slice::from_raw_parts(self.view.strides, rank))
+        };
+        let is_shape = extents.iter().zip(shape).all(|(found, expected)| *found == *expected as isize);
+        // Where there are fewer than two elements, the distance between them says nothing, and numpy shows another than it has.
+        let is_empty = shape.contains(&0);
+        let mut distances = distances.iter().zip(strides).zip(shape);
+        is_shape && distances.all(|((found, expected), extent)| is_empty || *extent < 2 || found == expected)
+    }
 }
 
 impl Drop for Borrowed {

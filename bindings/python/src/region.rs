@@ -6,6 +6,7 @@
 #![allow(unsafe_code)]
 
 use crate::arena::Arena;
+use crate::given::{ArrayInput, Given};
 use crate::memory::{Borrowed, Layout, Memory};
 use crate::recovery::{self, OriginRow};
 use crate::{convert, ending, errors, wait};
@@ -16,8 +17,7 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError, Weak};
 use std::time::{Duration, Instant};
 use stillframe::{
-    Attributes, DType, Declaration, EndedLoan, Error, Finish, KeptMemory, Kind, LoanBytes, Order, Outcome, Part,
-    Publication, Rule, Strided, VariableId,
+    Declaration, EndedLoan, Error, Finish, KeptMemory, Kind, LoanBytes, Order, Outcome, Part, Rule, VariableId,
 };
 use stillframe_checkpoint::Recovered;
 
@@ -32,11 +32,11 @@ struct State {
 
 /// What the binding has to remember of a variable.
 pub struct Known {
-    id: VariableId,
+    pub(crate) id: VariableId,
     managed: bool,
     /// Bytes, of a tracked variable those of the last publish.
-    bytes: usize,
-    dtype: stillframe::DType,
+    pub(crate) bytes: usize,
+    pub(crate) dtype: stillframe::DType,
     order: Order,
     shape: Vec<usize>,
     /// Cloned into each array over the variable's memory, so that its count tells whether any is left.
@@ -538,21 +538,21 @@ impl Region {
         &self,
         py: Python<'_>,
         version: u64,
-        tracked: Vec<TrackedRow<'_>>,
+        tracked: Vec<PyRef<'_, ArrayInput>>,
         attrs: &Bound<'_, PyDict>,
-    ) -> PyResult<Published> {
+    ) -> PyResult<Option<Published>> {
         let attributes = convert::attributes_from_python(attrs)?;
-        let given = Given::new(py, &tracked)?;
+        let Some(given) = Given::new(py, &tracked)? else { return Ok(None) };
         self.settle(py)?;
         let published = self.patiently(py, |region, variables, slice| {
-            let Some(done) = prepare(region, variables, version, &given, &attributes)?.commit_within(slice)? else {
+            let Some(done) = given.prepare(region, variables, version, &attributes)?.commit_within(slice)? else {
                 return Ok(None);
             };
             given.note(variables);
             Ok(Some(told(done)))
         })?;
         self.note(py, published.1)?;
-        Ok(published)
+        Ok(Some(published))
     }
 
     /// Starts a publish, and keeps the memory it reads until it is finished.
@@ -560,15 +560,15 @@ impl Region {
         &self,
         py: Python<'_>,
         version: u64,
-        tracked: Vec<TrackedRow<'_>>,
+        tracked: Vec<PyRef<'_, ArrayInput>>,
         attrs: &Bound<'_, PyDict>,
         guard: bool,
-    ) -> PyResult<()> {
+    ) -> PyResult<bool> {
         let attributes = convert::attributes_from_python(attrs)?;
-        let given = Given::new(py, &tracked)?;
+        let Some(given) = Given::new(py, &tracked)? else { return Ok(false) };
         self.settle(py)?;
         self.patiently(py, |region, variables, slice| {
-            let publication = prepare(region, variables, version, &given, &attributes)?;
+            let publication = given.prepare(region, variables, version, &attributes)?;
             let publication = if guard { publication.guard() } else { publication };
             // SAFETY: the borrowed memory is kept until the publish is finished; that it is not written meanwhile, unless it
             // is guarded, is what the caller is asked for.
@@ -576,8 +576,8 @@ impl Region {
             given.note(variables);
             Ok(is_started.then_some(()))
         })?;
-        *self.started() = given.0.into_iter().map(|given| given.memory).collect();
-        Ok(())
+        *self.started() = given.into_memory();
+        Ok(true)
     }
 
     /// Finishes the publish that was started; what the last one did that was not told.
@@ -728,75 +728,6 @@ fn refuse_if_exported(name: &str, known: &Known, what: &str) -> Result<(), Failu
              views and slices of them)"
         ))),
     }
-}
-
-/// An array for a tracked variable: the name, an object with a buffer, its shape and order, and if it has gaps or is rounded its
-/// strides. At the end the dtype that it has in memory.
-type TrackedRow<'py> = (String, Bound<'py, PyAny>, Vec<usize>, String, Option<Vec<isize>>, Bound<'py, PyAny>);
-
-/// The array that a version is given for a tracked variable.
-struct GivenArray<'a> {
-    name: &'a str,
-    memory: Borrowed,
-    shape: &'a [usize],
-    order: Order,
-    /// Distances of the elements and their type in memory, if these are not those of the variable, one behind the other.
-    section: Option<(&'a [isize], DType)>,
-}
-
-/// The arrays that a version is given for tracked variables.
-struct Given<'a>(Vec<GivenArray<'a>>);
-
-impl<'a> Given<'a> {
-    fn new(py: Python<'_>, tracked: &'a [TrackedRow<'_>]) -> PyResult<Given<'a>> {
-        let arrays = tracked.iter().map(|(name, array, shape, order, strides, dtype)| {
-            let (memory, section) = match strides {
-                Some(strides) => {
-                    (Borrowed::strided(array)?, Some((strides.as_slice(), convert::dtype_from_python(dtype)?)))
-                }
-                None => (Borrowed::new(array)?, None),
-            };
-            Ok(GivenArray { name, memory, shape, order: convert::order_from_python(py, order)?, section })
-        });
-        Ok(Given(arrays.collect::<PyResult<_>>()?))
-    }
-
-    /// Remembers how long the arrays are, as versions show them.
-    fn note(&self, variables: &mut HashMap<String, Known>) {
-        for GivenArray { name, shape, .. } in &self.0 {
-            if let Some(known) = variables.get_mut(*name) {
-                known.bytes = known.dtype.array_bytes(shape).unwrap_or(0);
-            }
-        }
-    }
-}
-
-fn prepare<'a>(
-    region: &'a mut stillframe::Region,
-    variables: &HashMap<String, Known>,
-    version: u64,
-    given: &Given,
-    attributes: &Attributes,
-) -> Result<Publication<'a>, Failure> {
-    let mut publication = region.publish(version);
-    for GivenArray { name, memory, shape, order, section } in &given.0 {
-        let known = variables.get(*name);
-        let id = known.ok_or_else(|| Failure::Misuse(format!("variable '{name}' was not declared by this region")))?.id;
-        // SAFETY: the borrowed memory lives until the publish is finished, and is as long as its shape and strides say.
-        publication = unsafe {
-            match section {
-                None => publication.tracked_raw(id, memory.start(), memory.bytes(), shape, *order),
-                Some((strides, dtype)) => {
-                    let (address, dtype, order) = (memory.start(), dtype.clone(), *order);
-                    publication.section_raw(id, &Strided { address, shape, strides, dtype, order })
-                }
-            }
-        };
-    }
-    for (name, value) in attributes {
-        publication = publication.attr(name, value.clone());
-    }
-    Ok(publication)
 }
 
 pub(crate) fn told(done: stillframe::Published) -> Published {

@@ -86,3 +86,59 @@ def test_what_is_followed_no_more_is_the_programs_alone() -> None:
             region.untrack("m")
         with pytest.raises(sf.UnknownVariable, match="none"):
             region.untrack("none")
+
+
+def test_a_followed_array_is_shown_as_it_is_at_each_publish() -> None:
+    with sf.create("r") as region, sf.open("r") as observer:
+
+        def check(version: int, is_started: bool = False) -> None:
+            if is_started:
+                region.publish_start(version)
+                region.publish_finish()
+            else:
+                region.publish(version)
+            with observer.newest() as snapshot:
+                found = snapshot["u"]
+                assert found.shape == a.shape
+                assert found.flags.f_contiguous or not a.flags.f_contiguous
+                np.testing.assert_array_equal(found, a)
+
+        a = np.arange(3000.0)
+        region.track("u", a)
+        check(1)
+        check(2)
+        a.shape = (50, 60)
+        check(3)
+        a.shape = (60, 50)
+        check(4, is_started=True)
+        a.resize((70, 100), refcheck=False)
+        a[:] = np.random.default_rng(1).random(a.shape)
+        check(5)
+        a.resize((3, 4), refcheck=False)
+        check(6, is_started=True)
+        a.dtype = np.dtype("i8")
+        with pytest.raises(sf.MisuseError, match="float64, and the array given holds int64"):
+            region.publish(7)
+        a.dtype = np.dtype("f8")
+        a += 1
+        check(7)
+        a.dtype = np.dtype("f8", metadata={"unit": "K"})
+        check(8)
+
+
+def test_followed_arrays_with_one_element_in_a_row_or_none_at_all_are_shown() -> None:
+    with sf.create("r") as region, sf.open("r") as observer:
+        base = np.arange(1000.0).reshape(10, 100)
+        # numpy shows other distances for these than they have.
+        column, row, one, none = base[:, 3:4], base[4:5], base[::20, ::200], base[:0, ::2]
+        for name, array in {"column": column, "row": row, "one": one, "none": none, "scalar": np.array(3.0)}.items():
+            region.track(name, array)
+        for version in range(1, 4):
+            base += version
+            region.publish(version)
+            with observer.newest() as snapshot:
+                np.testing.assert_array_equal(snapshot["column"], column)
+                np.testing.assert_array_equal(snapshot["row"], row)
+                np.testing.assert_array_equal(snapshot["one"], one)
+                assert snapshot["none"].shape == none.shape
+                assert snapshot["scalar"] == 3.0

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, cast
 
+from . import _native
 from ._errors import MisuseError
 from ._types import Native, item_bytes, native_dtype, numpy, numpy_dtype
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from ._native import Given, Memory
+    from ._native import Memory
 
 
 def array_over(memory: Memory, dtype: Native, shape: tuple[int, ...], order: str) -> NDArray[Any]:
@@ -42,7 +43,7 @@ class Lent:
     """An array of the application as a publish needs it. One with gaps, or of numbers that are rounded, has strides, and the
     dtype that it has in memory."""
 
-    __slots__ = ("array", "memory", "order", "shape", "strides")
+    __slots__ = ("array", "order", "section", "shape", "view")
 
     def __init__(self, name: str, value: Any, dtype: Native, order: str) -> None:
         array = as_array(name, value)
@@ -54,16 +55,18 @@ class Lent:
             raise MisuseError(f"variable '{name}' was declared as {dtype}, and the array given holds {found}")
         self.order = order_of(array, order)
         self.shape: tuple[int, ...] = tuple(array.shape)
-        self.strides: tuple[int, ...] | None = None
-        self.memory: Native = dtype if is_same else found
+        #: The dtype in memory of an array with gaps, or whose numbers are rounded.
+        self.section: Native | None = None
         if not is_same or not is_contiguous(array):
-            self.strides = tuple(array.strides)
+            self.section = dtype if is_same else found
+        self.array = array
         # Arrays of types that numpy does not have itself cannot be borrowed.
-        self.array = array.view("uint16") if found == "bfloat16" and numpy is not None else array
+        self.view = array.view("uint16") if found == "bfloat16" and numpy is not None else None
 
-    def native(self, name: str) -> Given:
+    def native(self, name: str) -> _native.ArrayInput:
         """What the native module is given."""
-        return name, self.array, self.shape, self.order, self.strides, self.memory
+        strides = tuple(self.array.strides)
+        return _native.ArrayInput(name, self.array, self.view, self.shape, strides, self.order, self.section)
 
 
 def as_array(name: str, value: Any) -> Any:

@@ -9,8 +9,22 @@ from ._types import Native, Scalar
 
 __version__: str
 
-#: An array that a version is given: the name, its shape and order, strides if it has gaps or is rounded, its dtype in memory.
-Given = tuple[str, Any, tuple[int, ...], str, tuple[int, ...] | None, Native]
+@final
+class ArrayInput:
+    """An array that versions are given. The dtype is that in memory, of one with gaps or whose numbers are rounded."""
+
+    def __new__(
+        cls,
+        name: str,
+        array: Any,
+        view: Any | None,
+        shape: tuple[int, ...],
+        strides: tuple[int, ...],
+        order: str,
+        section: Native | None,
+    ) -> ArrayInput: ...
+    @property
+    def array(self) -> Any: ...
 
 @final
 class Memory:
@@ -125,16 +139,16 @@ class Region:
     def publish(
         self,
         version: int,
-        tracked: list[Given],
+        tracked: list[ArrayInput],
         attrs: dict[str, Scalar],
-    ) -> tuple[int, bool, int, int, int, float]: ...
+    ) -> tuple[int, bool, int, int, int, float] | None: ...
     def publish_start(
         self,
         version: int,
-        tracked: list[Given],
+        tracked: list[ArrayInput],
         attrs: dict[str, Scalar],
         guard: bool,
-    ) -> None: ...
+    ) -> bool: ...
     def publish_finish(self) -> tuple[int, bool, int, int, int, float] | None: ...
     def publish_test(self) -> bool: ...
     def stats(self) -> dict[str, Any]: ...

@@ -28,11 +28,13 @@ from ._types import (
 )
 
 if TYPE_CHECKING:
-    from ._native import Given
     from numpy.typing import DTypeLike, NDArray
 
 Shape = int | tuple[int, ...] | list[int]
 Order = Literal["C", "F"]
+
+
+_CHANGING = "an array was given another shape or dtype while it was published: publish again when no thread does that"
 
 
 class Published(NamedTuple):
@@ -93,7 +95,7 @@ class Region(Closing, metaclass=Made, by="stillframe.create(name) creates one"):
     def __init__(self, native: _native.Region) -> None:
         self._native = native
         self._declared: dict[str, _Declared] = {}
-        self._defaults: dict[str, Any] = {}
+        self._defaults: dict[str, _native.ArrayInput] = {}
 
     @property
     def name(self) -> str:
@@ -130,7 +132,7 @@ class Region(Closing, metaclass=Made, by="stillframe.create(name) creates one"):
         if out is None:
             default = self._defaults.get(name)
             if shape is None and default is not None:
-                shape = default.shape
+                shape = default.array.shape
             elif shape is None and declared is not None and declared.kind != "tracked":
                 shape = declared.shape
             native = native_dtype(dtype) if dtype is not None else declared.dtype if declared is not None else None
@@ -229,7 +231,7 @@ class Region(Closing, metaclass=Made, by="stillframe.create(name) creates one"):
         all_attrs = scalars(attrs) | Part.attrs(part)
         self._declare(name, _Declared("tracked", native, (), check_order(order or found), units, all_attrs))
         if array is not None:
-            self._defaults[name] = array
+            self._defaults[name] = self._input(name, array)
 
     def untrack(self, name: str) -> None:
         """Ends following an array: versions from now on keep its last content, unless they are given one. The region has no
@@ -278,7 +280,14 @@ class Region(Closing, metaclass=Made, by="stillframe.create(name) creates one"):
         not kept. A tracked variable that is left out shows the array that it follows, or else keeps its last content. No
         thread may write any of the arrays meanwhile.
         """
-        return Published(*self._native.publish(version_of(version), self._given(arrays), scalars(attrs)))
+        number, others = version_of(version), scalars(attrs)
+        done = self._native.publish(number, self._given(arrays), others)
+        if done is None:
+            self._renew_inputs()
+            done = self._native.publish(number, self._given(arrays), others)
+        if done is None:
+            raise MisuseError(_CHANGING)
+        return Published(*done)
 
     def publish_start(
         self,
@@ -307,7 +316,11 @@ class Region(Closing, metaclass=Made, by="stillframe.create(name) creates one"):
         What goes wrong is raised here or when it is finished; then nothing is published, and what was written is part of the
         next version.
         """
-        self._native.publish_start(version_of(version), self._given(arrays), scalars(attrs), guard)
+        number, others = version_of(version), scalars(attrs)
+        if not self._native.publish_start(number, self._given(arrays), others, guard):
+            self._renew_inputs()
+            if not self._native.publish_start(number, self._given(arrays), others, guard):
+                raise MisuseError(_CHANGING)
         return Started(self)
 
     def publish_finish(self) -> Published | None:
@@ -325,13 +338,17 @@ class Region(Closing, metaclass=Made, by="stillframe.create(name) creates one"):
         """
         return self._native.publish_test()
 
-    def _given(self, arrays: Mapping[str, Any] | None) -> list[Given]:
-        tracked = []
-        for name, value in {**self._defaults, **(arrays or {})}.items():
-            declared = self._get_tracked(name, f": call region.track('{name}', array) before arrays of it are given")
-            lent = Lent(name, value, declared.dtype, declared.order)
-            tracked.append(lent.native(name))
-        return tracked
+    def _given(self, arrays: Mapping[str, Any] | None) -> list[_native.ArrayInput]:
+        others = {name: self._input(name, value) for name, value in (arrays or {}).items()}
+        return list({**self._defaults, **others}.values())
+
+    def _input(self, name: str, value: Any) -> _native.ArrayInput:
+        declared = self._get_tracked(name, f": call region.track('{name}', array) before arrays of it are given")
+        return Lent(name, value, declared.dtype, declared.order).native(name)
+
+    def _renew_inputs(self) -> None:
+        """Of arrays that got another shape or dtype in their place."""
+        self._defaults = {name: self._input(name, default.array) for name, default in self._defaults.items()}
 
     def resize(self, name: str, shape: Shape) -> NDArray[Any] | None:
         """Changes the shape of a variable, keeping its first bytes.
