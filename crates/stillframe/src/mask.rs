@@ -1,5 +1,6 @@
 //! Sets of pages of a window.
 
+use std::ops::Range;
 use stillframe_segment::WINDOW_PAGES;
 
 const WORDS: usize = WINDOW_PAGES / 64;
@@ -16,6 +17,14 @@ impl Mask {
     pub(crate) fn first(count: usize) -> Mask {
         let mut mask = Mask::EMPTY;
         mask.insert_run(0, count);
+        mask
+    }
+
+    /// Those of a range of pages that lie in a window, counted from its first page.
+    pub(crate) fn of_window(pages: &Range<usize>, window: usize) -> Mask {
+        let (begin, end) = (window * WINDOW_PAGES, (window + 1) * WINDOW_PAGES);
+        let mut mask = Mask::EMPTY;
+        mask.insert_run(pages.start.clamp(begin, end) - begin, pages.end.clamp(begin, end) - begin);
         mask
     }
 

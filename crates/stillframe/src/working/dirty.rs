@@ -100,10 +100,7 @@ impl Zeros {
 impl Subrange {
     /// The pages of a window that are published.
     fn mask(&self, window: usize) -> Mask {
-        let page = |page: usize| page.saturating_sub(window * WINDOW_PAGES).min(WINDOW_PAGES);
-        let mut mask = Mask::EMPTY;
-        mask.insert_run(page(self.pages.start), page(self.pages.end).max(page(self.pages.start)));
-        mask
+        Mask::of_window(&self.pages, window)
     }
 }
 
@@ -223,9 +220,8 @@ impl Source {
         if self.windows() != 1 || whole.is_empty() || self.gather.is_some() || self.is_large() {
             return;
         }
-        let (mut all, Collected { dirty, unsure, .. }) = (Mask::EMPTY, &mut self.collected);
-        all.insert_run(whole.start, whole.end);
-        if all.without(dirty[0]).is_empty() {
+        let Collected { dirty, unsure, .. } = &mut self.collected;
+        if Mask::of_window(&whole, 0).without(dirty[0]).is_empty() {
             dirty[0] = dirty[0].or(unsure[0]);
             unsure[0] = Mask::EMPTY;
         }

@@ -227,6 +227,16 @@ impl World {
         }
     }
 
+    /// Publishes all arrays.
+    fn publish_all(&mut self) -> Outcome {
+        self.version += 1;
+        let publication = self.region.publish(self.version);
+        let given = self.arrays.iter().fold(publication, |publication, Array { variable, bytes, .. }| {
+            publication.tracked(variable, self.memory.part(bytes), &[bytes.len()])
+        });
+        given.commit().unwrap().outcome
+    }
+
     fn check(&self) {
         let snapshot = self.observer.newest().unwrap();
         assert_eq!(snapshot.version(), self.version);
@@ -309,27 +319,19 @@ fn nothing_is_watched_any_more_when_all_arrays_are_removed() {
                 let start = 100 + place * (2 * PAGE_BYTES + 16);
                 world.declare(start..start + 2 * PAGE_BYTES);
             }
-            let publish = |world: &mut World| {
-                world.version += 1;
-                let publication = world.region.publish(world.version);
-                let given = world.arrays.iter().fold(publication, |publication, Array { variable, bytes, .. }| {
-                    publication.tracked(variable, world.memory.part(bytes), &[bytes.len()])
-                });
-                given.commit().unwrap();
-            };
             for _ in 0..4 {
-                publish(&mut world);
+                world.publish_all();
             }
             match what {
                 "an alias" => world.declare(0..8 * PAGE_BYTES),
                 "new memory" => world.memory.free(1..3, true),
                 _ => {}
             }
-            publish(&mut world);
+            world.publish_all();
             for Array { name, .. } in std::mem::take(&mut world.arrays) {
                 world.region.remove(&name).unwrap();
             }
-            publish(&mut world);
+            world.publish_all();
             assert!(!is_watched(&world.memory), "{tracker}, {what}");
         }
     }
@@ -445,25 +447,17 @@ fn what_was_written_at_the_seams_before_a_publish_that_failed_is_in_the_next() {
             world.declare(at..at + 2 * PAGE_BYTES);
             at += 2 * PAGE_BYTES + 16;
         }
-        let publish = |world: &mut World| {
-            world.version += 1;
-            let mut publication = world.region.publish(world.version);
-            for Array { variable, bytes, .. } in &world.arrays {
-                publication = publication.tracked(variable, world.memory.part(bytes), &[bytes.len()]);
-            }
-            publication.commit().unwrap().outcome
-        };
         for round in 0..40 {
             for array in 0..20 {
                 let bytes = world.arrays[array].bytes.clone();
                 world.memory.write(if (round + array) % 2 == 0 { bytes.start } else { bytes.end - 1 }, round as u8 + 1);
             }
             // Held versions leave no room, as soon as there are as many as can be.
-            while publish(&mut world) == Outcome::Published && round % 4 == 3 {
+            while world.publish_all() == Outcome::Published && round % 4 == 3 {
                 world.held.push(world.observer.newest().unwrap());
             }
             world.held.clear();
-            assert_eq!(publish(&mut world), Outcome::Published);
+            assert_eq!(world.publish_all(), Outcome::Published);
             let snapshot = world.observer.newest().unwrap();
             for Array { name, bytes, .. } in &world.arrays {
                 let differs = difference_at(snapshot.slice::<u8>(name).unwrap(), world.memory.part(bytes));

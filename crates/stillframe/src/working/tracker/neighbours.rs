@@ -234,14 +234,14 @@ impl Tracker {
 
 /// Searches a run of neighbours; `false` or an error if nothing came of it and nothing was armed.
 fn search(userfault: &Userfault, pagemap: &mut Pagemap, run: &mut [Neighbour]) -> Result<bool, Failure> {
+    if run.iter().all(|one| one.source.is_exhausted()) {
+        return Ok(true);
+    }
     let address = run.first().map_or(0, |one| one.watched().start);
     let pages = run.last().map_or(address, |one| one.watched().end).saturating_sub(address) / PAGE_BYTES;
     let all = Memory { whole: 0..pages, ..Memory::of_application(address, pages * PAGE_BYTES) };
     let mut found = Collected::for_windows(pages.div_ceil(WINDOW_PAGES))?;
     found.reset(&all);
-    if run.iter().all(|one| one.source.is_exhausted()) {
-        return Ok(true);
-    }
     suspect(pagemap, &all, 0..pages, &mut found)?;
     // Without arming, so that nothing is lost where a part is not watched any more.
     if scan(pagemap, &all, 0..pages, false, &mut found)? == Scan::Unwatched {
@@ -298,11 +298,9 @@ fn arm(userfault: &Userfault, pagemap: &mut Pagemap, all: &Memory, run: &mut [Ne
             [first, .., last] => page(first.watched().start)..page(last.watched().end),
             [] => continue,
         };
-        let is_written = found.has_dirty(&pages);
-        if is_written && scan(pagemap, all, pages.clone(), true, found).is_ok_and(|scan| scan == Scan::Complete) {
-            continue;
-        }
-        if !is_written {
+        if !found.has_dirty(&pages)
+            || scan(pagemap, all, pages.clone(), true, found).is_ok_and(|scan| scan == Scan::Complete)
+        {
             continue;
         }
         // Some may be armed and not be reported: all are published, and watched anew.
@@ -320,12 +318,7 @@ impl Collected {
     /// Whether some of the pages were written.
     fn has_dirty(&self, pages: &Range<usize>) -> bool {
         let windows = pages.start / WINDOW_PAGES..pages.end.div_ceil(WINDOW_PAGES);
-        windows.into_iter().any(|window| {
-            let (begin, end) = (window * WINDOW_PAGES, (window + 1) * WINDOW_PAGES);
-            let mut mask = Mask::EMPTY;
-            mask.insert_run(pages.start.clamp(begin, end) - begin, pages.end.clamp(begin, end) - begin);
-            !self.dirty[window].and(mask).is_empty()
-        })
+        windows.into_iter().any(|window| !self.dirty[window].and(Mask::of_window(pages, window)).is_empty())
     }
 
     fn is_in_doubt(&self, page: usize) -> bool {
@@ -337,9 +330,7 @@ impl Collected {
 impl Source {
     /// Whether all of its pages are known to be unarmed.
     fn is_exhausted(&self) -> bool {
-        let mut all = Mask::EMPTY;
-        all.insert_run(self.memory.whole.start, self.memory.whole.end);
-        self.sticky.is_exhausted(0, all)
+        self.sticky.is_exhausted(0, Mask::of_window(&self.memory.whole, 0))
     }
 
     /// Takes its part of what was found in the pages of a run of neighbours, in place of a search of its own.

@@ -95,9 +95,7 @@ pub(crate) fn collect_wp_async(
     while window < windows {
         let visit = |window: usize| {
             // None where what is watched begins behind the window or ends before it, as whole large pages may.
-            let (begin, end) = (window * WINDOW_PAGES, (window + 1) * WINDOW_PAGES);
-            let mut all = Mask::EMPTY;
-            all.insert_run(range.whole.start.clamp(begin, end) - begin, range.whole.end.clamp(begin, end) - begin);
+            let all = Mask::of_window(&range.whole, window);
             // A fault for a large page costs nothing beside the copy of one that was not written. And all of them are one run,
             // so that none is armed in parts, which the kernel does not do.
             let is_due = range.unit_pages > 1 || sticky.is_due(window);
@@ -191,12 +189,7 @@ pub(crate) fn acquit(range: &Memory, pages: Range<usize>, Collected { dirty, uns
     for part in by_table(range, pages) {
         let masks = || {
             let windows = part.start / WINDOW_PAGES..part.end.div_ceil(WINDOW_PAGES);
-            windows.map(|window| {
-                let mut mask = Mask::EMPTY;
-                let first = part.start.max(window * WINDOW_PAGES) - window * WINDOW_PAGES;
-                mask.insert_run(first, part.end.min((window + 1) * WINDOW_PAGES) - window * WINDOW_PAGES);
-                (window, mask)
-            })
+            windows.map(|window| (window, Mask::of_window(&part, window)))
         };
         if masks().any(|(window, mask)| !dirty[window].and(mask).is_empty()) {
             masks().for_each(|(window, mask)| unsure[window] = unsure[window].without(mask));
