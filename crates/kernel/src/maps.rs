@@ -33,7 +33,15 @@ impl Query {
     /// Whether the mapping found is private and of no file: a forked child finds there what was there when it was made. Reserved
     /// large pages have a file. Where the kernel has none for a write of the parent's it takes the child's.
     fn is_private(&self) -> bool {
-        self.found_flags & VMA_SHARED == 0 && self.inode == 0
+        self.sharing() == Sharing::Private
+    }
+
+    fn sharing(&self) -> Sharing {
+        match self.inode {
+            _ if self.found_flags & VMA_SHARED != 0 => Sharing::Shared,
+            0 => Sharing::Private,
+            _ => Sharing::PrivateOfFile,
+        }
     }
 }
 
@@ -46,6 +54,27 @@ const VMA_READABLE: u64 = 1;
 const COVERING_OR_NEXT: u64 = 16;
 /// That the mapping found is shared.
 const VMA_SHARED: u64 = 8;
+
+/// Whose writes memory shows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
+pub enum Sharing {
+    /// Those of this process.
+    #[default]
+    Private,
+    /// In pages that this process did not write, those to the mapping's file, too.
+    PrivateOfFile,
+    /// Those of all processes that share it, or have its file.
+    Shared,
+}
+
+/// What mappings consist of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Backing {
+    /// The largest pages, in bytes.
+    pub page_bytes: usize,
+    /// The most that is shared.
+    pub sharing: Sharing,
+}
 
 /// The list of this process's mappings.
 #[derive(Debug, Default)]
@@ -102,20 +131,25 @@ impl Maps {
         true
     }
 
-    /// The largest pages that the mappings of a range consist of, in bytes: those of the machine, or reserved large ones
-    /// (Documentation/admin-guide/mm/hugetlbpage.rst). What is not mapped counts as the machine's.
-    pub fn page_bytes(&self, address: usize, bytes: usize) -> usize {
+    /// What the mappings of a range consist of. Their pages are those of the machine, or reserved large ones
+    /// (Documentation/admin-guide/mm/hugetlbpage.rst). What is not mapped counts as private, in pages of the machine's.
+    pub fn backing(&self, address: usize, bytes: usize) -> Backing {
         let end = address.saturating_add(bytes);
         let file = self.file.get_or_init(|| File::open(PATH).ok()).as_ref();
-        let (mut at, mut most) = (address, PAGE_BYTES);
+        let (mut at, mut most) = (address, Backing { page_bytes: PAGE_BYTES, sharing: Sharing::Private });
         while at < end {
             match file.map(|file| query(file, at, COVERING_OR_NEXT)) {
                 Some(Ok(Some(found))) if (found.start as usize) < end && found.end as usize > at => {
-                    most = most.max(found.page_bytes as usize);
+                    most.page_bytes = most.page_bytes.max(found.page_bytes as usize);
+                    most.sharing = most.sharing.max(found.sharing());
                     at = found.end as usize;
                 }
                 Some(Ok(_)) => break,
-                Some(Err(_)) | None => return tried_page_bytes(address..end),
+                Some(Err(_)) | None => {
+                    // Nothing is known of it then, as of what is shared.
+                    let sharing = listed_sharing(&(address..end)).unwrap_or(Sharing::Shared);
+                    return Backing { page_bytes: tried_page_bytes(address..end), sharing };
+                }
             }
         }
         most
@@ -185,6 +219,28 @@ fn readable_end(file: &File, address: usize, end: usize, touches: bool) -> Resul
         // What ends at or before its beginning would be asked for again and again.
         Some(next).filter(|next| *next > address && is_there)
     }))
+}
+
+/// Whose writes the mappings of a range show, by the whole list; `None` if it cannot be read. Each line has the addresses, the
+/// permissions, the offset, the device and the inode (proc_pid_maps(5)).
+fn listed_sharing(range: &Range<usize>) -> Option<Sharing> {
+    let mut most = Sharing::Private;
+    for line in std::fs::read(PATH).ok()?.split(|byte| *byte == b'\n').filter(|line| !line.is_empty()) {
+        // Names of files may be in any encoding, and come last.
+        let line = String::from_utf8_lossy(line);
+        let mut fields = line.split(' ');
+        let (start, end) = fields.next()?.split_once('-')?;
+        let hex = |digits| usize::from_str_radix(digits, 16).ok();
+        let (permissions, inode) = (fields.next()?, fields.nth(2)?);
+        if hex(start)? < range.end && range.start < hex(end)? {
+            most = most.max(match inode {
+                _ if permissions.ends_with('s') => Sharing::Shared,
+                "0" => Sharing::Private,
+                _ => Sharing::PrivateOfFile,
+            });
+        }
+    }
+    Some(most)
 }
 
 /// The largest pages of the mappings of a range, where the kernel does not tell: it refuses to move a part of a large page, even
@@ -306,11 +362,47 @@ mod tests {
             (start + 2 * large, PAGE_BYTES, PAGE_BYTES),
             (0, PAGE_BYTES, PAGE_BYTES),
         ] {
-            assert_eq!(maps.page_bytes(at, bytes), expected, "{bytes} bytes at {at:#x}");
+            assert_eq!(maps.backing(at, bytes).page_bytes, expected, "{bytes} bytes at {at:#x}");
             assert_eq!(tried_page_bytes(at..at + bytes), expected, "{bytes} bytes at {at:#x}");
         }
         // SAFETY: the mappings from above, which nobody uses any more.
         unsafe { libc::munmap(around as *mut libc::c_void, 4 * large) };
+    }
+
+    #[test]
+    fn what_is_shared_is_told_either_way() {
+        // SAFETY: the name is a string that ends, and the descriptor is nobody else's.
+        let file = unsafe { File::from_raw_fd(libc::memfd_create(c"of file".as_ptr(), libc::MFD_CLOEXEC)) };
+        file.set_len(4 * PAGE_BYTES as u64).unwrap();
+        let around = Mapping::private(8 * PAGE_BYTES, false).unwrap();
+        let place = |page: usize, flags, descriptor| {
+            let (at, protection) = (around.address() + page * PAGE_BYTES, libc::PROT_READ | libc::PROT_WRITE);
+            let (at, flags) = (at as *mut libc::c_void, flags | libc::MAP_FIXED);
+            // SAFETY: it lies inside the mapping from above.
+            assert_ne!(unsafe { libc::mmap(at, PAGE_BYTES, protection, flags, descriptor, 0) }, libc::MAP_FAILED);
+        };
+        place(2, libc::MAP_PRIVATE, file.as_raw_fd());
+        place(4, libc::MAP_SHARED, file.as_raw_fd());
+        place(6, libc::MAP_SHARED | libc::MAP_ANONYMOUS, -1);
+        let without = Maps { file: OnceLock::from(None) };
+        for maps in [Maps::default(), without] {
+            let sharing = |first: usize, pages: usize| {
+                maps.backing(around.address() + first * PAGE_BYTES, pages * PAGE_BYTES).sharing
+            };
+            for (first, pages, expected) in [
+                (0, 2, Sharing::Private),
+                (1, 2, Sharing::PrivateOfFile),
+                (2, 1, Sharing::PrivateOfFile),
+                (3, 1, Sharing::Private),
+                (0, 8, Sharing::Shared),
+                (4, 1, Sharing::Shared),
+                (5, 2, Sharing::Shared),
+                (7, 1, Sharing::Private),
+                (7, 0, Sharing::Private),
+            ] {
+                assert_eq!(sharing(first, pages), expected, "{pages} pages from {first}");
+            }
+        }
     }
 
     #[test]

@@ -153,6 +153,23 @@ impl Pagemap {
         self.walk(address, bytes, arguments, found)
     }
 
+    /// Calls `found` with each run of pages of a private mapping of a file that show what the file has, or will when they are read.
+    /// A page that was swapped out looks as one that is armed and not there, and is among them.
+    pub fn scan_of_file(
+        &mut self,
+        address: usize,
+        bytes: usize,
+        found: impl FnMut(usize, usize),
+    ) -> Result<Scan, Failure> {
+        let arguments = ScanArguments {
+            category_inverted: PAGE_IS_PRESENT,
+            category_anyof_mask: PAGE_IS_PRESENT | PAGE_IS_FILE,
+            return_mask: PAGE_IS_FILE,
+            ..ScanArguments::default()
+        };
+        self.walk(address, bytes, arguments, found)
+    }
+
     /// The address of the first page of the range that has memory of its own, neither a file's nor the page of zeros.
     pub(crate) fn find_own(&mut self, address: usize, bytes: usize, own: Own) -> Result<Option<usize>, Failure> {
         let place = match own {

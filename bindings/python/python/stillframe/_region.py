@@ -215,6 +215,9 @@ class Region(Closing, metaclass=Made, by="stillframe.create(name) creates one"):
         The array may be a view with gaps, such as ``u[1:-1, 1:-1]`` or ``u[::4]``: versions show its elements, and have no room
         for others. With a ``dtype`` of fewer bits, versions show its numbers rounded: float64 as "float32", "float16" or
         "bfloat16", float32 as the last two, complex128 as "complex64".
+
+        Memory shared with other processes (``multiprocessing.shared_memory``, a ``numpy.memmap`` of mode "r+") shows what they
+        write, too. It is compared as a whole at each publish, where other memory is only searched for written pages.
         """
         if array is None:
             if dtype is None:

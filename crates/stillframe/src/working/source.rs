@@ -59,7 +59,7 @@ pub(crate) struct Source {
 impl Source {
     /// Of memory of the region's own, or of the application's.
     pub(crate) fn new(allocation: Allocation, owned: bool) -> Result<Source, Failure> {
-        let memory = Memory { address: 0, pages: 0, bytes: 0..0, whole: 0..0, unit_pages: 1, owned, pinned: false };
+        let memory = Memory { unit_pages: 1, owned, ..Memory::default() };
         let windows = allocation.windows as usize;
         let mut doubts = Vec::new();
         list::make_room(&mut doubts, windows)?;
@@ -109,8 +109,8 @@ impl Source {
     /// Sets where the memory is and how long. Pages with bytes that it did not have before count as dirty, also one that it
     /// had a part of: no version has more of that than the part. Where the region owns the memory, they are zeros.
     pub(crate) fn set_memory(&mut self, address: usize, bytes: usize) {
-        let Memory { owned, pinned, unit_pages, .. } = self.memory;
-        let mut memory = Memory { owned, pinned, ..Memory::of_application(address, bytes) };
+        let Memory { owned, pinned, unit_pages, sharing, .. } = self.memory;
+        let mut memory = Memory { owned, pinned, sharing, ..Memory::of_application(address, bytes) };
         match owned {
             true => memory.whole = 0..memory.pages,
             false => memory.set_unit(unit_pages),

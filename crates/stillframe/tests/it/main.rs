@@ -58,6 +58,7 @@ mod runs;
 mod sections;
 #[path = "common/seed.rs"]
 mod seed;
+mod shared;
 mod simulator;
 mod staging;
 mod stepping;

@@ -4,7 +4,7 @@ use crate::list;
 use crate::mask::{Mask, insert_pages};
 use std::ops::Range;
 use stillframe_kernel::Failure;
-use stillframe_kernel::maps::Maps;
+use stillframe_kernel::maps::{Maps, Sharing};
 use stillframe_segment::{PAGE_BYTES, WINDOW_PAGES};
 
 /// How far the pages of a working memory are watched.
@@ -22,7 +22,7 @@ pub(crate) enum Watch {
 }
 
 /// Working memory to be looked at.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Default)]
 pub(crate) struct Memory {
     /// Address of the first page.
     pub(crate) address: usize,
@@ -36,6 +36,8 @@ pub(crate) struct Memory {
     /// How many pages are written, found and armed together: more than one where the kernel has the application's memory in
     /// reserved large pages. Of these the variable has to have all.
     pub(crate) unit_pages: usize,
+    /// Whether others may change the application's memory.
+    pub(crate) sharing: Sharing,
     /// Whether the region owns the memory, so that pages without memory are known to be zeros.
     pub(crate) owned: bool,
     /// Whether its pages stay the ones that they are, so that nothing is armed by laying other pages over them.
@@ -48,21 +50,22 @@ impl Memory {
         let base = address / PAGE_BYTES * PAGE_BYTES;
         let pages = (address - base + bytes).div_ceil(PAGE_BYTES);
         let bytes = address..address + bytes;
-        let mut memory =
-            Memory { address: base, pages, bytes, whole: 0..0, unit_pages: 1, owned: false, pinned: false };
+        let mut memory = Memory { address: base, pages, bytes, unit_pages: 1, ..Memory::default() };
         memory.set_unit(1);
         memory
     }
 
     /// How large the pages are in which the kernel has the application's memory.
     pub(crate) fn page_bytes(&self, maps: &Maps) -> usize {
-        maps.page_bytes(self.bytes.start, self.bytes.len())
+        maps.backing(self.bytes.start, self.bytes.len()).page_bytes
     }
 
-    /// Finds out how many pages are written together.
+    /// Finds out how many pages are written together, and who else may write them.
     pub(crate) fn measure(&mut self, maps: &Maps) {
         if !self.owned {
-            self.set_unit(self.page_bytes(maps) / PAGE_BYTES);
+            let backing = maps.backing(self.bytes.start, self.bytes.len());
+            self.set_unit(backing.page_bytes / PAGE_BYTES);
+            self.sharing = backing.sharing;
         }
     }
 

@@ -203,7 +203,7 @@ impl Tracker {
                 let before = range.clone();
                 range.measure(maps);
                 // What came is of other pages, and is not watched as the rest.
-                if range.unit_pages != before.unit_pages {
+                if (range.unit_pages, range.sharing) != (before.unit_pages, before.sharing) {
                     self.unwatch(&before, *watch);
                     *watch = Watch::New;
                 }

@@ -17,6 +17,7 @@ use crate::working::tracker::{Means, Tracker};
 use std::collections::BTreeMap;
 use std::ops::Range;
 use stillframe_kernel::Failure;
+use stillframe_kernel::maps::Sharing;
 use stillframe_kernel::pagemap::{Pagemap, Scan};
 use stillframe_kernel::uffd::Userfault;
 use stillframe_segment::{PAGE_BYTES, WINDOW_PAGES};
@@ -154,9 +155,10 @@ impl Neighbour<'_> {
     }
 
     fn is_candidate(&self) -> bool {
-        let Memory { pages, whole, unit_pages, owned, .. } = &self.source.memory;
+        let Memory { pages, whole, unit_pages, sharing, owned, .. } = &self.source.memory;
+        let is_private = !owned && *sharing == Sharing::Private;
         let is_small = *pages <= PAGES_MAX && self.source.windows() == 1 && *unit_pages == 1 && !whole.is_empty();
-        self.is_given && is_small && !owned && self.source.gather.is_none() && self.source.watch == Watch::On
+        self.is_given && is_small && is_private && self.source.gather.is_none() && self.source.watch == Watch::On
     }
 
     /// The pages between it and the next one, if each has a part of one of the two.

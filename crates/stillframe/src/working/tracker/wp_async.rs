@@ -8,7 +8,7 @@ use crate::working::tracker::memory::{Collected, Memory, Watch, span};
 use std::ops::Range;
 use stillframe_kernel::Failure;
 use stillframe_kernel::map::LARGE_BYTES;
-use stillframe_kernel::maps::Maps;
+use stillframe_kernel::maps::{Maps, Sharing};
 use stillframe_kernel::pagemap::{self, Pagemap, Scan};
 use stillframe_kernel::uffd::Userfault;
 use stillframe_segment::{PAGE_BYTES, WINDOW_PAGES};
@@ -40,8 +40,9 @@ pub(crate) fn begin_again(userfault: &Userfault, range: &Memory, watch: &mut Wat
 /// here, so they are disarmed; those of the region's own were armed by itself.
 fn register(userfault: &Userfault, range: &Memory, pages: Range<usize>) -> Result<Watch, Failure> {
     let (start, bytes) = span(range, pages);
-    // Memory the kernel cannot watch (a file's, a device's, or one another region watches) is compared instead.
-    if bytes > 0 && userfault.register(start, bytes).is_err() {
+    // Memory the kernel cannot watch (a device's, or one another region watches) is compared instead, and so is what others can
+    // write: only what this process writes disarms a page.
+    if range.sharing == Sharing::Shared || bytes > 0 && userfault.register(start, bytes).is_err() {
         return Ok(Watch::Off);
     }
     if bytes > 0 && !range.owned {
@@ -141,6 +142,14 @@ pub(crate) fn collect_wp_async(
             out.armed[window..end].fill(kind == Visit::Arm);
             if !range.owned {
                 acquit(range, first..last, out);
+            }
+            if range.sharing == Sharing::PrivateOfFile {
+                // What was never written here, or was given back, shows what others write to the file.
+                let unsure = &mut out.unsure;
+                pagemap.scan_of_file(at, length, |address, bytes| {
+                    let page = (address - range.address) / PAGE_BYTES;
+                    insert_pages(unsure, page, page + bytes / PAGE_BYTES);
+                })?;
             }
         }
         window = end;
