@@ -14,11 +14,9 @@ use stillframe::{Error, Observer, Polite};
 /// The classes of all threads of this process (proc(5), field 41 of `stat`).
 fn classes() -> Vec<i32> {
     let threads = std::fs::read_dir("/proc/self/task").unwrap();
-    let class = |thread: std::io::Result<std::fs::DirEntry>| {
-        let text = std::fs::read_to_string(thread.unwrap().path().join("stat")).unwrap();
-        text.rsplit_once(')').unwrap().1.split_whitespace().nth(38).unwrap().parse().unwrap()
-    };
-    threads.map(class).collect()
+    // A thread may end between the list and its turn.
+    let texts = threads.filter_map(|thread| std::fs::read_to_string(thread.ok()?.path().join("stat")).ok());
+    texts.map(|text| text.rsplit_once(')').unwrap().1.split_whitespace().nth(38).unwrap().parse().unwrap()).collect()
 }
 
 fn observe(dir: &str, polite: Polite) -> stillframe::Result<Observer> {
@@ -83,11 +81,16 @@ fn where_the_class_is_forbidden_it_says_so_once_and_goes_on() {
     let mut looks = command("forbidden", &[dir.path().to_str().unwrap()]);
     looks.stderr(std::fs::File::create(&said).unwrap());
     let mut helper = helper::Helper::start(looks);
-    while helper.try_hear(Duration::from_millis(20)).is_none() {
-        play.step();
+    let said = || std::fs::read_to_string(&said).unwrap();
+    loop {
+        match helper.try_hear_end(Duration::from_millis(20)) {
+            Some(Some(_)) => break,
+            Some(None) => play.step(),
+            None => panic!("the helper process ended: {}", said()),
+        }
     }
     helper.finish();
-    let said = std::fs::read_to_string(said).unwrap();
+    let said = said();
     assert_eq!(said.matches("not as politely as it was asked to").count(), 1, "{said}");
     assert!(said.contains("sched_setscheduler"), "{said}");
 }
