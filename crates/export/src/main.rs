@@ -101,6 +101,7 @@ struct Missing {
 }
 
 fn main() -> ExitCode {
+    stillframe_kernel::remark::write_at_once();
     let args = Args::parse();
     match export(&args) {
         Ok((report, left_out)) => {

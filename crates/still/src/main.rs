@@ -127,6 +127,7 @@ enum Command {
 }
 
 fn main() -> ExitCode {
+    stillframe_kernel::remark::write_at_once();
     let cli = match Cli::try_parse() {
         Ok(cli) => cli,
         Err(error) => return explain(&error),
