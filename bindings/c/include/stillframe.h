@@ -2119,7 +2119,7 @@ stillframe_status stillframe_drepl_execute(stillframe_drepl_plan *plan,
 // options: NULL for all defaults. object: the handle; NULL on errors.
 //
 // Errors: OBJECT_OTHER_TEXT if there is one with another text, bindings or initial version; DREPL_TEXT, whose error text shows
-// all mistakes; BAD_NAME; UNTRUSTED if somebody else made what is there; those of the environment.
+// all mistakes; BAD_NAME; UNTRUSTED if somebody else made what is there; NO_SPACE; others of the environment.
 stillframe_status stillframe_object_create(const char *name,
                                            const char *text,
                                            const stillframe_object_options *options,

@@ -263,7 +263,7 @@ pub fn bindings(
 /// options: NULL for all defaults. object: the handle; NULL on errors.
 ///
 /// Errors: OBJECT_OTHER_TEXT if there is one with another text, bindings or initial version; DREPL_TEXT, whose error text shows
-/// all mistakes; BAD_NAME; UNTRUSTED if somebody else made what is there; those of the environment.
+/// all mistakes; BAD_NAME; UNTRUSTED if somebody else made what is there; NO_SPACE; others of the environment.
 #[unsafe(no_mangle)]
 pub extern "C" fn stillframe_object_create(
     name: *const c_char,

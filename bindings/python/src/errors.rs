@@ -141,7 +141,6 @@ pub fn raise_object(py: Python<'_>, error: stillframe_object::Error) -> PyErr {
         | Error::GreatestNumber { .. }
         | Error::Variable { .. } => "MisuseError",
         Error::Corrupt { .. } => "CorruptError",
-        Error::System(failure) if failure.source.kind() == OutOfMemory => "OutOfMemory",
         _ => "ResourceError",
     };
     new(py, name, message)

@@ -90,6 +90,7 @@ pub fn read_begin(file: &File, bytes: &mut [u8]) -> io::Result<usize> {
         match file.read_at(&mut bytes[length..], length as u64) {
             Ok(0) => break,
             Ok(count) => length += count,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
             Err(_) if is_device(file) => return read_mapped(file, bytes),
             Err(error) => return Err(error),
         }

@@ -42,13 +42,14 @@ impl Bell {
             }
             // A word without memory, on a full file system, would end the process that touches it.
             if about.allocated_bytes < BYTES as u64 {
-                space::take(&file, 0, BYTES as u64)?;
+                space::take(&file, 0, BYTES as u64).map_err(|failure| Error::system(&path, failure).needing(BYTES))?;
             }
         } else if about.bytes < BYTES as u64 {
             let why = format!("it has {} bytes, and should have {BYTES}", about.bytes);
             return Err(Error::Corrupt { path, offset: about.bytes, why });
         }
-        Ok(Some(Bell { map: Arc::new(Mapping::shared(&file, 0, BYTES, is_writing)?), at: 0, is_writing }))
+        let map = Mapping::shared(&file, 0, BYTES, is_writing).map_err(|failure| Error::system(&path, failure))?;
+        Ok(Some(Bell { map: Arc::new(map), at: 0, is_writing }))
     }
 
     /// The word of an object. That thousands are attached, one after the other, is no news to most of them.

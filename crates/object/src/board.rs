@@ -30,7 +30,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 use stillframe_kernel::folder::Access;
 use stillframe_kernel::lock::{self, Kind};
-use stillframe_kernel::points;
+use stillframe_kernel::{Failure, points, space};
 
 const MAGIC: [u8; 8] = *b"STLBOARD";
 const FORMAT: u64 = 2;
@@ -251,14 +251,18 @@ impl Board {
         self.try_read(position)
     }
 
+    fn failed(&self, failure: Failure) -> Error {
+        Error::system(self.path(), failure)
+    }
+
     fn try_read(&self, position: &mut Position) -> Result<(News, bool)> {
         let boards = &self.directory.boards;
         let Some((file, about)) = boards.open(&self.file, Access::Read)? else {
             return Ok((self.anew(position, None), true));
         };
         // One that is not the board any more says nothing of who changes the one in its place.
-        let is_settled =
-            !lock::is_held(&file, Kind::Read, 0, 1)? && boards.identity(&self.file) == Some(about.identity);
+        let is_locked = lock::is_held(&file, Kind::Read, 0, 1).map_err(|failure| self.failed(failure))?;
+        let is_settled = !is_locked && boards.identity(&self.file) == Some(about.identity);
         self.read_from(&file, about.identity, position).map(|(news, _)| (news, is_settled))
     }
 
@@ -271,7 +275,7 @@ impl Board {
     fn read_from(&self, file: &File, identity: (u64, u64), position: &mut Position) -> Result<(News, Option<Header>)> {
         let failed = |error| Error::io("read", self.path(), error);
         let mut bytes = vec![0; FIRST_BYTES];
-        let got = read_at(file, &mut bytes, 0).map_err(failed)?;
+        let got = space::read_begin(file, &mut bytes).map_err(failed)?;
         bytes.truncate(got);
         let mut news = match position.identity == Some(identity) {
             true => News::default(),
@@ -299,7 +303,7 @@ impl Board {
             }
             let mut lines = Vec::new();
             let wanted = (header.counts - at) as usize;
-            lines.try_reserve_exact(wanted).map_err(|_| stillframe_kernel::Failure::no_memory(wanted))?;
+            lines.try_reserve_exact(wanted).map_err(|_| self.failed(Failure::no_memory(wanted)))?;
             lines.resize(wanted, 0);
             file.read_exact_at(&mut lines, at).map_err(failed)?;
             lines
@@ -344,7 +348,7 @@ impl Board {
         loop {
             let opened = boards.open(&self.file, Access::CreateExact(0))?;
             let (file, about) = opened.ok_or_else(|| Error::io("open", self.path(), ErrorKind::NotFound.into()))?;
-            if !lock::try_lock(&file, Kind::Write, 0, 1)? {
+            if !lock::try_lock(&file, Kind::Write, 0, 1).map_err(|failure| self.failed(failure))? {
                 return Ok(None);
             }
             // Whoever had it may have put another file in its place.
@@ -407,20 +411,6 @@ impl Board {
     }
 }
 
-/// Reads as much as there is.
-fn read_at(file: &File, bytes: &mut [u8], at: u64) -> std::io::Result<usize> {
-    let mut got = 0;
-    while got < bytes.len() {
-        match file.read_at(&mut bytes[got..], at + got as u64) {
-            Ok(0) => break,
-            Ok(more) => got += more,
-            Err(error) if error.kind() == ErrorKind::Interrupted => {}
-            Err(error) => return Err(error),
-        }
-    }
-    Ok(got)
-}
-
 /// A board that nobody else changes until this is dropped.
 #[derive(Debug)]
 pub(crate) struct LockedBoard<'a> {
@@ -450,7 +440,7 @@ impl LockedBoard<'_> {
         if counts > BYTES_MAX {
             return Err(self.board.corrupt(self.counts, format!("it would have more than {BYTES_MAX} bytes")));
         }
-        self.file.write_all_at(&line, self.counts).map_err(failed)?;
+        self.file.write_all_at(&line, self.counts).map_err(|error| failed(error).needing(line.len()))?;
         points::hit("board.written");
         let next = match &entry {
             Entry::Attach(attached) => self.next.max(u64::from(attached.number) + 1),
@@ -493,10 +483,13 @@ impl LockedBoard<'_> {
         let _ = boards.folder().remove_file(&aside);
         let opened = boards.open(&aside, Access::New(0))?;
         let (file, about) = opened.ok_or_else(|| Error::io("open", self.board.path(), ErrorKind::NotFound.into()))?;
-        boards.permit(&file, &about).and_then(|()| file.write_all_at(&bytes, 0)).map_err(failed)?;
+        boards
+            .permit(&file, &about)
+            .and_then(|()| file.write_all_at(&bytes, 0))
+            .map_err(|error| failed(error).needing(bytes.len()))?;
         // Nobody has the new file's lock before this lets go of both.
         let (file, about) = boards.open(&aside, Access::Write)?.ok_or_else(|| failed(ErrorKind::NotFound.into()))?;
-        lock::try_lock(&file, Kind::Write, 0, 1)?;
+        lock::try_lock(&file, Kind::Write, 0, 1).map_err(|failure| self.board.failed(failure))?;
         boards.folder().rename(&aside, boards.folder(), &self.board.file).map_err(failed)?;
         (self.file, self.identity, self.counts, self.entries) = (file, about.identity, header.counts, kept);
         Ok(())

@@ -10,6 +10,7 @@
 
 use crate::error::{Error, Result};
 use std::ops::Range;
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use stillframe::{PAGE_BYTES, Snapshot};
 use stillframe_kernel::Failure;
@@ -18,6 +19,8 @@ use stillframe_kernel::map::Mapping;
 /// The memory.
 #[derive(Debug)]
 pub(crate) struct Buffer {
+    /// What it is for.
+    path: PathBuf,
     /// One page more than the bytes take: they need not begin at one.
     map: Mapping,
     /// Where the bytes begin, within the first page.
@@ -38,13 +41,14 @@ const ALIGNMENT_BYTES: usize = 16;
 const LARGE_BYTES: usize = 2 << 20;
 
 impl Buffer {
-    /// Zeroed memory.
-    pub(crate) fn new(bytes: u64) -> Result<Buffer> {
-        let bytes = usize::try_from(bytes).map_err(|_| Failure::no_memory(usize::MAX))?;
+    /// Zeroed memory, for what is at `path`.
+    pub(crate) fn new(path: PathBuf, bytes: u64) -> Result<Buffer> {
+        let failed = |failure| Error::system(&path, failure);
+        let bytes = usize::try_from(bytes).map_err(|_| failed(Failure::no_memory(usize::MAX)))?;
         let whole = bytes.checked_next_multiple_of(PAGE_BYTES).and_then(|whole| whole.checked_add(PAGE_BYTES));
-        let whole = whole.ok_or_else(|| Failure::no_memory(bytes))?;
-        let map = Mapping::private(whole, bytes >= LARGE_BYTES)?;
-        Ok(Buffer { map, offset: 0, bytes, is_placed: AtomicBool::new(false), is_zero: true, shown: None })
+        let whole = whole.ok_or_else(|| failed(Failure::no_memory(bytes)))?;
+        let map = Mapping::private(whole, bytes >= LARGE_BYTES).map_err(failed)?;
+        Ok(Buffer { path, map, offset: 0, bytes, is_placed: AtomicBool::new(false), is_zero: true, shown: None })
     }
 
     /// The address of the first byte, which stays as long as this lives, for somebody knows it now.
@@ -73,7 +77,7 @@ impl Buffer {
     /// The bytes, to be written: those of a version that was shown are gone. What they are then is unspecified.
     pub(crate) fn bytes_mut(&mut self) -> Result<&mut [u8]> {
         if self.shown.is_some() {
-            self.map.lay_private(0, self.map.bytes(), self.bytes >= LARGE_BYTES)?;
+            self.lay_private(self.bytes >= LARGE_BYTES)?;
             self.shown = None;
         }
         self.is_zero = false;
@@ -81,10 +85,15 @@ impl Buffer {
         Ok(unsafe { std::slice::from_raw_parts_mut(self.address() as *mut u8, self.bytes) })
     }
 
+    fn lay_private(&mut self, is_large: bool) -> Result<()> {
+        let laid = self.map.lay_private(0, self.map.bytes(), is_large);
+        laid.map_err(|failure| Error::system(&self.path, failure))
+    }
+
     /// Makes all bytes zero.
     pub(crate) fn clear(&mut self) -> Result<()> {
         if self.shown.is_some() || !self.is_zero {
-            self.map.lay_private(0, self.map.bytes(), self.bytes >= LARGE_BYTES)?;
+            self.lay_private(self.bytes >= LARGE_BYTES)?;
             self.shown = None;
         }
         self.is_zero = true;
@@ -111,7 +120,7 @@ impl Buffer {
         let laid = unsafe { snapshot.lay(variable, pages, self.map.address() as *mut u8) };
         if let Err(error) = laid {
             // Some pages of either version may lie here now.
-            self.map.lay_private(0, self.map.bytes(), false)?;
+            self.lay_private(false)?;
             (self.shown, self.is_zero) = (None, true);
             return Err(error.into());
         }

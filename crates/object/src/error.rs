@@ -2,8 +2,9 @@
 
 use std::fmt;
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
+use stillframe_kernel::Failure;
 use stillframe_kernel::trust::{Distrust, Refused};
 use stillframe_roster::readiness::Cause;
 use stillframe_roster::refusal::Refusal;
@@ -269,16 +270,6 @@ pub enum Error {
         /// What was expected, and what was found.
         why: String,
     },
-    /// A system call failed.
-    #[error("{call} {}: {source}", path.display())]
-    Io {
-        /// The call.
-        call: &'static str,
-        /// The file.
-        path: PathBuf,
-        /// What the system said.
-        source: io::Error,
-    },
     /// A directory or file that somebody else made, or could change.
     #[error("{} {distrust}", path.display())]
     Untrusted {
@@ -287,10 +278,7 @@ pub enum Error {
         /// What is wrong with it.
         distrust: Distrust,
     },
-    /// Memory, mappings or another limit of the machine.
-    #[error(transparent)]
-    System(#[from] stillframe_kernel::Failure),
-    /// A fragment's region.
+    /// What the engine says of a fragment's region, and of every file, memory and limit of the machine.
     #[error(transparent)]
     Region(#[from] stillframe::Error),
     /// What keeps the names of objects elsewhere ([`Names`](crate::Names)) did not do what it was asked.
@@ -312,15 +300,29 @@ pub enum Error {
 }
 
 impl Error {
-    pub(crate) fn io(call: &'static str, path: impl Into<PathBuf>, source: io::Error) -> Error {
-        Error::Io { call, path: path.into(), source }
+    /// The error of a system call about `path`, as it is of one about a region.
+    pub(crate) fn system(path: impl AsRef<Path>, failure: Failure) -> Error {
+        Error::Region(stillframe::Error::system(path.as_ref(), failure))
+    }
+
+    /// The error of a standard library call about `path`.
+    pub(crate) fn io(call: &'static str, path: impl AsRef<Path>, source: io::Error) -> Error {
+        Error::system(path, Failure { call, detail: String::new(), source })
+    }
+
+    /// The same error, telling how many bytes were needed if it is that there is no space for them.
+    pub(crate) fn needing(self, bytes: usize) -> Error {
+        match self {
+            Error::Region(error) => Error::Region(error.needing(bytes as u64)),
+            other => other,
+        }
     }
 
     pub(crate) fn refused(path: impl Into<PathBuf>, refused: Refused) -> Error {
         let path = path.into();
         match refused {
             Refused::Distrust(distrust) => Error::Untrusted { path, distrust },
-            Refused::System(source) => Error::Io { call: "open", path, source },
+            Refused::System(source) => Error::io("open", path, source),
         }
     }
 
@@ -335,7 +337,7 @@ impl Error {
             Error::NoVersion { .. } => 103,
             Error::Timeout { .. } | Error::NoNewer { .. } | Error::TimeoutElsewhere { .. } => 105,
             Error::NoObject { waited, .. } if !waited.is_zero() => 105,
-            Error::System(_) | Error::Io { .. } | Error::Keeper { .. } => 114,
+            Error::Keeper { .. } => 114,
             Error::Untrusted { .. } => 120,
             Error::Corrupt { .. } => 200,
             Error::Text { .. } => 2010,

@@ -50,9 +50,10 @@ impl Hints {
         }
         // A word without memory, on a full file system, would end the process that touches it.
         if about.allocated_bytes < BYTES as u64 {
-            space::take(&file, 0, BYTES as u64)?;
+            space::take(&file, 0, BYTES as u64).map_err(|failure| Error::system(&path, failure).needing(BYTES))?;
         }
-        Ok(Hints { map: Some(Arc::new(Mapping::shared(&file, 0, BYTES, true)?)) })
+        let map = Mapping::shared(&file, 0, BYTES, true).map_err(|failure| Error::system(&path, failure))?;
+        Ok(Hints { map: Some(Arc::new(map)) })
     }
 
     fn word(map: &Mapping, bit: usize) -> &AtomicU32 {

@@ -87,7 +87,8 @@ impl ObjectsOptions {
     /// Opens the objects of the directory, to create, write and read.
     ///
     /// # Errors
-    /// [`Error::Untrusted`] if somebody else made what is there; those of the system.
+    /// [`Error::Untrusted`] if somebody else made what is there; [`Error::Region`] with the engine's `NoSpace` if the file system is
+    /// full; those of the system.
     pub fn open(self) -> Result<Objects> {
         let trust = inspect::trust_to_write(self.trust)?;
         let directory = Directory::make(&self.dir, self.mode, trust)?;
@@ -158,7 +159,7 @@ impl CreateOptions<'_> {
     ///
     /// # Errors
     /// [`Error::OtherText`] if there is one with another text, bindings or initial version; [`Error::Text`] with all
-    /// mistakes.
+    /// mistakes; as [`open`](ObjectsOptions::open).
     pub fn create(self) -> Result<Object> {
         let CreateOptions { objects, name, text, bindings, initial } = self;
         check_new_name(&name)?;

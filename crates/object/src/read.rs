@@ -68,7 +68,7 @@ impl ReadOptions {
         let view = shared.view(&self.text, &shared::bindings(&self.bindings))?;
         let mut reading = Reading::new(&shared, &view.fragment, &self.text, self.bindings)?;
         reading.prefetch(self.prefetches);
-        let mut buffer = Buffer::new(view.fragment.size_bytes())?;
+        let mut buffer = Buffer::new(shared.board.path(), view.fragment.size_bytes())?;
         begin(&mut buffer, &view)?;
         let (executor, version) = (Executor::new(self.threads), shared.description.initial);
         Ok(ReadFragment { shared, view, reading, buffer, version, published_ns: 0, executor })

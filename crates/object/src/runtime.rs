@@ -151,7 +151,8 @@ pub enum Reply {
 /// Whether this node has a runtime now.
 pub(crate) fn is_running(directory: &Directory) -> Result<bool> {
     match directory.objects.open(LOCK, Access::Read)? {
-        Some((file, _)) => Ok(lock::is_held(&file, Kind::Read, 0, 1)?),
+        Some((file, _)) => lock::is_held(&file, Kind::Read, 0, 1)
+            .map_err(|failure| Error::system(directory.objects.path.join(LOCK), failure)),
         None => Ok(false),
     }
 }

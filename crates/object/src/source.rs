@@ -12,6 +12,7 @@ use drepl::{Fragment, IndexSet, Source, Wanted};
 use std::ops::Range;
 use std::sync::Arc;
 use stillframe::{Observer, Snapshot, View};
+use stillframe_kernel::Failure;
 use stillframe_roster::writer::Version;
 
 /// Bytes that lie together on both sides are shown instead of copied from this size on: below it a copy costs less than to
@@ -165,7 +166,7 @@ impl Sources {
         let origins = self.origins.iter().zip(held);
         let view = |(origin, snapshot): (&Origin, &Snapshot)| {
             origin.check(shared, snapshot)?;
-            origin.bytes(snapshot)
+            origin.bytes(shared, snapshot)
         };
         origins.map(view).collect()
     }
@@ -206,13 +207,14 @@ impl Origin {
         Err(Error::Corrupt { path: shared.board.path(), offset: 0, why })
     }
 
-    fn bytes(&self, snapshot: &Snapshot) -> Result<Bytes> {
+    fn bytes(&self, shared: &Shared, snapshot: &Snapshot) -> Result<Bytes> {
         if !snapshot.is_foreign() {
             return Ok(Bytes::Shown(snapshot.view(&self.variable)?));
         }
         let bytes = self.transfer.source_bytes() as usize;
         let mut read = Vec::new();
-        read.try_reserve_exact(bytes).map_err(|_| stillframe_kernel::Failure::no_memory(bytes))?;
+        let failed = |_| Error::system(shared.board.path(), Failure::no_memory(bytes));
+        read.try_reserve_exact(bytes).map_err(failed)?;
         read.resize(bytes, 0);
         snapshot.read(&self.variable, 0, &mut read)?;
         Ok(Bytes::Read(read))

@@ -444,7 +444,7 @@ def create_object(
     :param bindings: the numbers of names that the text leaves open, where a keyword is a parameter's name.
 
     :exc:`MisuseError` if there is an object of this name with another text, bindings or initial version; :exc:`DreplError`
-    with all mistakes of the text.
+    with all mistakes of the text; :exc:`OutOfSpace` if the file system is full.
     """
     return Object._of(_native.Object.create(name, text, numbers_of(bindings, more), version_of(initial), dir))
 

@@ -64,7 +64,7 @@ impl Names for DirectoryNames {
                 {
                     return Ok(there);
                 }
-                Err(Error::io("write", &path, error))
+                Err(Error::io("write", &path, error).needing(bytes.len()))
             }
         }
     }

@@ -14,7 +14,13 @@ const LONG: Duration = Duration::from_secs(60);
 
 #[test]
 fn helper_process() {
-    helper::enter(&[("few_files", few_files), ("forked", forked), ("user", user), ("full", full)]);
+    helper::enter(&[
+        ("few_files", few_files),
+        ("forked", forked),
+        ("user", user),
+        ("full", full),
+        ("no_room", no_room),
+    ]);
 }
 
 #[allow(unsafe_code)]
@@ -207,13 +213,13 @@ fn two_users_of_a_group_write_one_object() {
     assert_eq!(writers.len(), 2, "what the first two left is gone: {writers:?}");
 }
 
-/// Mounts a small file system of its own, which nobody else sees; whether this process may.
+/// Mounts a small file system of its own with these options, which nobody else sees; whether this process may.
 #[allow(unsafe_code)]
-fn mount_small(dir: &Path, size: &str) -> bool {
+fn mount_small(dir: &Path, options: &str) -> bool {
     use std::ffi::CString;
     let text = |text: &str| CString::new(text).unwrap();
     let (root, none, tmpfs) = (text("/"), text("none"), text("tmpfs"));
-    let (dir, options) = (text(dir.to_str().unwrap()), text(&format!("size={size}")));
+    let (dir, options) = (text(dir.to_str().unwrap()), text(options));
     // SAFETY: the calls read strings that end with a zero, and change the mounts of this process alone.
     unsafe {
         libc::unshare(libc::CLONE_NEWNS) == 0
@@ -231,7 +237,7 @@ fn mount_small(dir: &Path, size: &str) -> bool {
 /// Writes and reads an object where there is no room again and again.
 fn full(arguments: &[String]) {
     let dir = Path::new(&arguments[0]);
-    if !mount_small(dir, "12m") {
+    if !mount_small(dir, "size=12m") {
         return say("may not mount");
     }
     let objects = Objects::options().dir(dir).open().unwrap();
@@ -312,4 +318,85 @@ fn a_full_file_system_mixes_nothing_and_has_room_again() {
     let said = run("full", &[dir.path().to_str().unwrap()]);
     println!("{said:?}");
     assert!(said[0].starts_with("done") || said[0] == "may not mount", "{said:?}");
+}
+
+/// Checks that an error says which file system has too little of what, as those of regions do; the file that there was no room for.
+fn no_room_for(dir: &Path, error: &Error, lacks: &str) -> String {
+    let text = error.to_string();
+    let Error::Region(stillframe::Error::NoSpace { path, needed_bytes, free_bytes, .. }) = error else {
+        panic!("{text}")
+    };
+    assert_eq!(error.code(), 107, "{text}");
+    assert!(
+        text.contains(dir.to_str().unwrap()) && text.contains(lacks) && text.contains("choose another directory"),
+        "{text}"
+    );
+    if lacks == "bytes free" {
+        assert!(free_bytes < needed_bytes && text.contains(&format!("{free_bytes} bytes free")), "{text}");
+    }
+    path.file_name().unwrap().to_str().unwrap().to_owned()
+}
+
+/// Creates objects with each number of pages left, then with each number of files left, until that succeeds, and attaches one.
+fn no_room(arguments: &[String]) {
+    let dir = Path::new(&arguments[0]);
+    if !mount_small(dir, "size=12m,nr_inodes=256") {
+        return say("may not mount");
+    }
+    let try_create =
+        |place: &str| Objects::options().dir(dir.join(place)).open()?.create("u", "var u [600] int64").create();
+    let ballast = std::fs::File::create(dir.join("ballast")).unwrap();
+    let leave = |pages: u64| {
+        use std::os::unix::fs::FileExt;
+        let mut length = ballast.metadata().unwrap().len();
+        while ballast.write_at(&[1; 4096], length).is_ok() {
+            length += 4096;
+        }
+        ballast.set_len(length - 4096 * pages).unwrap();
+    };
+    let mut files = std::collections::BTreeSet::new();
+    for pages in 0.. {
+        leave(pages);
+        let Err(error) = try_create("pages") else { break };
+        files.insert(no_room_for(dir, &error, "bytes free"));
+        std::fs::remove_dir_all(dir.join("pages")).unwrap();
+    }
+    say(&format!("without bytes: {}", Vec::from_iter(files).join(" ")));
+
+    let mut tried = 0;
+    leave(0);
+    let object = Objects::options().dir(dir.join("pages")).open().unwrap().object_named("u").unwrap();
+    while let Err(error) = object.write("{ var v = u }").attach() {
+        no_room_for(dir, &error, "bytes free");
+        leave(1 << tried);
+        tried += 1;
+    }
+    assert!(tried > 0);
+    ballast.set_len(0).unwrap();
+
+    let (mut numbers, mut failed) = (0.., 0);
+    let held = |number: u32| dir.join(format!("held-{number}"));
+    let first_refused = numbers.find(|number| std::fs::File::create(held(*number)).is_err()).unwrap();
+    for number in (0..first_refused).rev() {
+        let Err(error) = try_create("files") else { break };
+        no_room_for(dir, &error, "no inode free");
+        failed += 1;
+        let _ = std::fs::remove_dir_all(dir.join("files"));
+        std::fs::remove_file(held(number)).unwrap();
+    }
+    assert!(try_create("files").is_ok());
+    say(&format!("without files: {failed}"));
+}
+
+#[test]
+fn a_full_file_system_is_told_with_its_path_and_what_it_lacks() {
+    let _watchdog = watchdog(300);
+    let dir = Dir::new("no-room");
+    let said = run("no_room", &[dir.path().to_str().unwrap()]);
+    if said == ["may not mount"] {
+        return eprintln!("skipped: only root can mount a small file system");
+    }
+    assert_eq!(said[0], "without bytes: bell hints u");
+    // Four folders and three files.
+    assert_eq!(said[1], "without files: 7");
 }

@@ -4,6 +4,7 @@ use super::Error;
 use std::path::Path;
 use stillframe_kernel::trust::{NoTrust, Refused};
 use stillframe_kernel::{Failure, space};
+use stillframe_segment::PAGE_BYTES;
 
 impl From<NoTrust> for Error {
     fn from(error: NoTrust) -> Error {
@@ -13,13 +14,13 @@ impl From<NoTrust> for Error {
 
 impl Error {
     /// The error of a system call about `path`, with the causes told apart that a user can do something about.
-    pub(crate) fn system(path: &Path, failure: Failure) -> Error {
+    pub fn system(path: &Path, failure: Failure) -> Error {
         let path = path.to_path_buf();
         match failure.errno() {
             libc::EMFILE | libc::ENFILE => Error::NoFiles { path, failure },
             libc::ENOMEM if failure.call == "mmap" || failure.call == "mremap" => Error::NoMappings { failure },
             libc::EACCES | libc::EPERM if failure.call == "open" => Error::Denied { path },
-            libc::ENOSPC => Error::no_space(&path, 0),
+            libc::ENOSPC => Error::no_space(&path, PAGE_BYTES as u64),
             _ => Error::System { path, failure },
         }
     }
@@ -36,7 +37,7 @@ impl Error {
     }
 
     /// The same error, telling how many bytes were needed if it is that there is no space for them.
-    pub(crate) fn needing(self, bytes: u64) -> Error {
+    pub fn needing(self, bytes: u64) -> Error {
         match self {
             Error::NoSpace { path, free_bytes, lacks_inodes, .. } => {
                 Error::NoSpace { path, free_bytes, needed_bytes: bytes, lacks_inodes }
@@ -74,8 +75,8 @@ impl Error {
 
 /// Free bytes of the file system of `path`, and whether it has no inode left.
 fn room(path: &Path) -> (u64, bool) {
-    let dir = if path.is_dir() { path } else { path.parent().unwrap_or(path) };
-    let Ok(dir) = std::fs::File::open(dir) else { return (0, false) };
+    let dir = path.ancestors().find(|path| path.is_dir());
+    let Some(Ok(dir)) = dir.map(std::fs::File::open) else { return (0, false) };
     (space::free_bytes(&dir).unwrap_or(0), space::lacks_inodes(&dir))
 }
 
