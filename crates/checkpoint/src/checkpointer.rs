@@ -291,7 +291,7 @@ pub(crate) mod tests {
             AnySnapshot::from(Observer::options().dir(&regions).open("r").unwrap().newest().unwrap())
         };
         let (before, last) = (hold(1), hold(2));
-        let full = Error::NoSpace { dir: to, version: 2, needed_bytes: 1, free_bytes: 0, lacks_inodes: false };
+        let full = Error::NoSpace { dir: to, version: 2, needed_bytes: 1, free_bytes: Some(0), lacks_inodes: false };
         shared.record_outcome(last, Err(full));
         let saved: Saved = shared.save(&before).unwrap();
         shared.record_outcome(before, Ok(saved));

@@ -102,8 +102,8 @@ pub enum Error {
         version: u64,
         /// Bytes it may take, of those not linked.
         needed_bytes: u64,
-        /// Bytes that are free.
-        free_bytes: u64,
+        /// Bytes that are free, if the file system says so.
+        free_bytes: Option<u64>,
         /// Whether the file system has no room for one more file.
         lacks_inodes: bool,
     },
@@ -249,13 +249,14 @@ pub enum Error {
     },
 }
 
-fn lack(version: u64, needed_bytes: u64, free_bytes: u64, lacks_inodes: bool) -> String {
+fn lack(version: u64, needed_bytes: u64, free_bytes: Option<u64>, lacks_inodes: bool) -> String {
     let advice = "keep fewer checkpoints, compress them, or use another directory; those that were there are untouched";
-    match lacks_inodes && needed_bytes <= free_bytes {
-        true => format!(
+    match free_bytes.filter(|free_bytes| *free_bytes < needed_bytes) {
+        None if lacks_inodes => format!(
             "no inode is free for a file of the checkpoint of version {version}: remove files there, have fewer and larger chunks, {advice}"
         ),
-        false => format!(
+        None => format!("the checkpoint of version {version} takes up to {needed_bytes} bytes: free some, {advice}"),
+        Some(free_bytes) => format!(
             "{free_bytes} bytes are free and the checkpoint of version {version} takes up to {needed_bytes}: free some, {advice}"
         ),
     }

@@ -142,7 +142,7 @@ impl<'a> Partial<'a> {
         match source.raw_os_error().unwrap_or(0) {
             libc::ENOSPC | libc::EDQUOT => {
                 let opened = self.store.folder().reopen().ok();
-                let free_bytes = opened.as_ref().and_then(|dir| space::free_bytes(dir).ok()).unwrap_or(0);
+                let free_bytes = opened.as_ref().and_then(space::free_bytes);
                 let lacks_inodes = opened.is_some_and(|dir| space::lacks_inodes(&dir));
                 let needed_bytes = self.bytes.saturating_sub(self.sums().linked_bytes + self.sums().written_bytes);
                 Error::NoSpace { dir, version, needed_bytes, free_bytes, lacks_inodes }

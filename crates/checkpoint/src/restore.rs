@@ -171,10 +171,8 @@ pub fn restore_newest(dir: impl AsRef<Path>, region: RegionOptions, name: &str) 
 /// Whether the file system of `place` has room for the checkpoint.
 fn check_space(checkpoint: &Checkpoint, place: &Path) -> Result<()> {
     let needed_bytes = checkpoint.bytes();
-    let space = File::open(place).map(|dir| space::free_bytes(&dir).unwrap_or(0)).unwrap_or(0);
-    // File systems without a bound say that they have none free.
-    let free_bytes = if space == 0 { BYTES_MAX } else { space };
-    match needed_bytes <= free_bytes.min(BYTES_MAX) {
+    let free_bytes = File::open(place).ok().and_then(|dir| space::free_bytes(&dir));
+    match needed_bytes <= free_bytes.unwrap_or(BYTES_MAX).min(BYTES_MAX) {
         true => Ok(()),
         false => {
             Err(stillframe::Error::NoSpace { path: place.into(), needed_bytes, free_bytes, lacks_inodes: false }.into())

@@ -4,9 +4,10 @@ use crate::map::Mapping;
 use crate::{Failure, points};
 use rustix::fs::{self, FallocateFlags, SeekFrom};
 use rustix::io::{Errno, retry_on_intr};
-use std::fs::File;
+use std::fs::{File, read_to_string};
 use std::io;
 use std::os::unix::fs::FileExt;
+use std::path::Path;
 
 /// Of sysfs, in which a device's memory is a file (statfs(2)).
 const SYSFS_MAGIC: i64 = 0x6265_6572;
@@ -105,10 +106,30 @@ fn read_mapped(file: &File, bytes: &mut [u8]) -> io::Result<usize> {
     Ok(length)
 }
 
-/// Bytes that can still be written to the file system of `file`.
-pub fn free_bytes(file: &File) -> Result<u64, Failure> {
-    let status = fs::fstatvfs(file).map_err(|error| Failure::of("fstatvfs", "", error))?;
-    Ok(status.f_bavail.saturating_mul(status.f_frsize))
+/// Bytes that can still be written to the file system of `file`; `None` where it does not say, as one without a bound.
+pub fn free_bytes(file: &File) -> Option<u64> {
+    let status = fs::fstatvfs(file).ok()?;
+    let has_bound = !matches!(status.f_blocks, 0 | u64::MAX);
+    let bound_bytes = has_bound.then(|| status.f_bavail.saturating_mul(status.f_frsize));
+    match large_page_bytes(file) {
+        Some(page_bytes) => free_large_bytes(Path::new("/sys"), page_bytes, bound_bytes),
+        None => bound_bytes,
+    }
+}
+
+/// The same of hugetlbfs: its bound, if it has one, promises no pages, which are the kernel's and all such file systems'.
+fn free_large_bytes(sys: &Path, page_bytes: u64, bound_bytes: Option<u64>) -> Option<u64> {
+    let folder = sys.join(format!("kernel/mm/hugepages/hugepages-{}kB", page_bytes >> 10));
+    let bytes = |name: &str| {
+        let count: u64 = read_to_string(folder.join(name)).ok()?.trim().parse().ok()?;
+        Some(count.saturating_mul(page_bytes))
+    };
+    let free_bytes = bytes("free_hugepages")?;
+    match bound_bytes {
+        // Of the pages that are promised to somebody, some may be promised to this file system (its option `min_size`).
+        Some(bound_bytes) => Some(bound_bytes.min(free_bytes)),
+        None => Some(free_bytes.saturating_sub(bytes("resv_hugepages")?)),
+    }
 }
 
 /// Whether the file system of `file` has no room for one more file, as those have none that were made with a number of them and
@@ -159,5 +180,23 @@ mod tests {
         assert_eq!(ranges(2, 5), []);
         assert_eq!(ranges(10, 15), []);
         assert!(may_take(&file, page));
+    }
+
+    #[test]
+    fn what_is_free_is_told_where_it_is_known() {
+        const PAGE: u64 = 2 << 20;
+        let sys = std::env::temp_dir().join(format!("stillframe-free-{}", std::process::id()));
+        assert_eq!(free_large_bytes(&sys, PAGE, None), None, "a kernel without such pages");
+        let folder = sys.join("kernel/mm/hugepages/hugepages-2048kB");
+        std::fs::create_dir_all(&folder).unwrap();
+        std::fs::write(folder.join("free_hugepages"), "30\n").unwrap();
+        std::fs::write(folder.join("resv_hugepages"), "3\n").unwrap();
+        assert_eq!(free_large_bytes(&sys, PAGE, None), Some(27 * PAGE));
+        assert_eq!(free_large_bytes(&sys, PAGE, Some(4 * PAGE)), Some(4 * PAGE));
+        assert_eq!(free_large_bytes(&sys, PAGE, Some(40 * PAGE)), Some(30 * PAGE));
+        assert_eq!(free_large_bytes(&sys, PAGE << 9, None), None);
+        std::fs::remove_dir_all(&sys).unwrap();
+        // It has no bound, and says that all of nothing is free.
+        assert_eq!(free_bytes(&File::open("/proc/self/status").unwrap()), None);
     }
 }

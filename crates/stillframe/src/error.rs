@@ -420,8 +420,8 @@ pub enum Error {
         path: PathBuf,
         /// What is missing.
         needed_bytes: u64,
-        /// What is there.
-        free_bytes: u64,
+        /// What is there, if the file system says so.
+        free_bytes: Option<u64>,
         /// Whether the file system has no room for one more file, whatever bytes are free.
         lacks_inodes: bool,
     },

@@ -323,7 +323,8 @@ fn a_full_file_system_mixes_nothing_and_has_room_again() {
 /// Checks that an error says which file system has too little of what, as those of regions do; the file that there was no room for.
 fn no_room_for(dir: &Path, error: &Error, lacks: &str) -> String {
     let text = error.to_string();
-    let Error::Region(stillframe::Error::NoSpace { path, needed_bytes, free_bytes, .. }) = error else {
+    let Error::Region(stillframe::Error::NoSpace { path, needed_bytes, free_bytes: Some(free_bytes), .. }) = error
+    else {
         panic!("{text}")
     };
     assert_eq!(error.code(), 107, "{text}");

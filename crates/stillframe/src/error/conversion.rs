@@ -73,24 +73,47 @@ impl Error {
     }
 }
 
-/// Free bytes of the file system of `path`, and whether it has no inode left.
-fn room(path: &Path) -> (u64, bool) {
+/// Free bytes of the file system of `path`, if it says so, and whether it has no inode left.
+fn room(path: &Path) -> (Option<u64>, bool) {
     let dir = path.ancestors().find(|path| path.is_dir());
-    let Some(Ok(dir)) = dir.map(std::fs::File::open) else { return (0, false) };
-    (space::free_bytes(&dir).unwrap_or(0), space::lacks_inodes(&dir))
+    let Some(Ok(dir)) = dir.map(std::fs::File::open) else { return (None, false) };
+    (space::free_bytes(&dir), space::lacks_inodes(&dir))
 }
 
 /// What is said of a file system that is full: of bytes, or of files where it has as many bytes as are needed.
-pub(super) fn no_space_text(path: &Path, needed_bytes: u64, free_bytes: u64, lacks_inodes: bool) -> String {
+pub(super) fn no_space_text(path: &Path, needed_bytes: u64, free_bytes: Option<u64>, lacks_inodes: bool) -> String {
     let path = path.display();
-    if lacks_inodes && needed_bytes <= free_bytes {
+    // What is free and would do was taken or promised to somebody else.
+    let too_few_bytes = free_bytes.filter(|free_bytes| *free_bytes < needed_bytes);
+    if lacks_inodes && too_few_bytes.is_none() {
         return format!(
             "the file system of {path} has no inode free, and this needs one for a file: remove files there, give it more \
              (mount -o remount,nr_inodes=…), or choose another directory"
         );
     }
+    let lack = match too_few_bytes {
+        Some(free_bytes) => format!("has {free_bytes} bytes free and this needs {needed_bytes} more"),
+        None => format!("has no room for the {needed_bytes} bytes that this needs"),
+    };
     format!(
-        "the file system of {path} has {free_bytes} bytes free and this needs {needed_bytes} more: free some, make it larger \
-         (mount -o remount,size=…), let go of old snapshots, keep fewer versions, or choose another directory"
+        "the file system of {path} {lack}: free some, make it larger (mount -o remount,size=…), let go of old snapshots, keep \
+         fewer versions, or choose another directory"
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_said_to_be_free_is_known_and_too_little() {
+        let text = |free_bytes, lacks_inodes| no_space_text(Path::new("/dev/shm/d"), 8192, free_bytes, lacks_inodes);
+        assert!(text(Some(4096), false).contains("/dev/shm/d has 4096 bytes free and this needs 8192 more"));
+        assert!(text(Some(4096), true).contains("4096 bytes free"));
+        for free_bytes in [None, Some(54 << 20)] {
+            let told = text(free_bytes, false);
+            assert!(told.contains("no room for the 8192 bytes") && !told.contains("bytes free"), "{told}");
+            assert!(text(free_bytes, true).contains("no inode free"));
+        }
+    }
 }

@@ -96,12 +96,12 @@ fn pages() -> Fact {
 
 fn space(dir: &Path) -> Fact {
     let there = dir.ancestors().find(|path| path.is_dir()).unwrap_or(Path::new("/"));
-    let free = std::fs::File::open(there).ok().and_then(|dir| stillframe_kernel::space::free_bytes(&dir).ok());
-    let free = free.unwrap_or(0);
-    let value = format!("{} MiB free for {}", free >> 20, dir.display());
+    let free = std::fs::File::open(there).ok().and_then(|dir| stillframe_kernel::space::free_bytes(&dir));
+    let told = free.map_or("no bound".into(), |free| format!("{} MiB free", free >> 20));
+    let value = format!("{told} for {}", dir.display());
     let advice = "less than 1 GiB: a region needs up to three times its variables' size; mount a larger tmpfs \
                   (mount -o remount,size=… /dev/shm; containers: --shm-size) or set STILLFRAME_DIR";
-    fact("space", value, free >= 1 << 30, advice)
+    fact("space", value, free.is_none_or(|free| free >= 1 << 30), advice)
 }
 
 fn descriptors() -> Fact {

@@ -103,7 +103,7 @@ fn run_mounted(role: &str) {
 fn check_no_space(error: Error) {
     assert_eq!(error.family(), Family::Environment, "{error}");
     let text = error.to_string();
-    let Error::NoSpace { free_bytes, needed_bytes, .. } = error else { panic!("{text}") };
+    let Error::NoSpace { free_bytes: Some(free_bytes), needed_bytes, .. } = error else { panic!("{text}") };
     assert!(free_bytes < needed_bytes, "{text}");
     assert!(text.contains(&free_bytes.to_string()) && text.contains(&needed_bytes.to_string()), "{text}");
     assert!(text.contains("free some"), "{text}");

@@ -127,7 +127,8 @@ impl Shared {
     fn lacks(&self, bytes: u64) -> Option<Error> {
         match memory::available_bytes() {
             Some(free_bytes) if free_bytes < bytes => {
-                Some(Error::NoSpace { path: self.path.clone(), needed_bytes: bytes, free_bytes, lacks_inodes: false })
+                let (path, free_bytes) = (self.path.clone(), Some(free_bytes));
+                Some(Error::NoSpace { path, needed_bytes: bytes, free_bytes, lacks_inodes: false })
             }
             _ => (!space::may_take(&self.file, bytes)).then(|| Error::no_space(&self.path, bytes)),
         }
