@@ -29,7 +29,7 @@ pub enum Error {
         last: String,
     },
     /// etcd refused a call.
-    #[error("etcd at {endpoint}: {call}: {message} (code {code}); {}", advice(*code))]
+    #[error("etcd at {endpoint}: {call}: {message} (code {code}); {}", advice(*code, message))]
     Refused {
         /// Who refused it.
         endpoint: String,
@@ -146,12 +146,24 @@ pub(crate) const OUT_OF_RANGE: i32 = 11;
 pub(crate) const UNIMPLEMENTED: i32 = 12;
 pub(crate) const UNAUTHENTICATED: i32 = 16;
 
-fn advice(code: i32) -> &'static str {
+/// Words of etcd, and of what takes its messages in, by which reasons are told apart that have the same number.
+const FULL: &str = "database space exceeded";
+const TOO_LARGE: [&str; 2] = ["request is too large", "message larger than max"];
+const TOO_MANY: &str = "too many requests";
+
+fn advice(code: i32, message: &str) -> &'static str {
     match code {
+        INVALID | EXHAUSTED if TOO_LARGE.iter().any(|words| message.contains(words)) => {
+            "what is to be put there is too large for it alone: make that smaller, as a text of an object, or raise --max-request-bytes"
+        }
+        EXHAUSTED if message.contains(FULL) => {
+            "etcd is full: compact and defragment it, or raise --quota-backend-bytes, and then take its alarm away ('etcdctl alarm disarm')"
+        }
+        EXHAUSTED if message.contains(TOO_MANY) => "it has more to do than it comes to: ask again later",
+        EXHAUSTED => "a limit of etcd, or of what lies between, is reached: its log says more",
         INVALID => "its limits may be lower than etcd's own: see --max-request-bytes and --max-txn-ops",
         NOT_FOUND => "what was asked for is not there any more",
         DENIED | UNAUTHENTICATED => "give this process a certificate or role that may use the prefix",
-        EXHAUSTED => "etcd is full: compact and defragment it, or raise --quota-backend-bytes",
         OUT_OF_RANGE => "what was asked for was compacted: read all anew",
         UNIMPLEMENTED => "it is no etcd of version 3.4 or later",
         _ => "its log says more",

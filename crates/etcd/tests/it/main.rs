@@ -9,6 +9,7 @@ mod common;
 mod contract;
 mod gateway;
 mod hostile;
+mod limits;
 mod names;
 mod pages;
 mod proxy;
