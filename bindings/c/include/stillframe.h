@@ -653,7 +653,7 @@ typedef struct {
 
 // An array that one version is given for a tracked variable, see stillframe_publish_with.
 typedef struct {
-    // Where it is. One without elements is somewhere too: not NULL.
+    // Where it is; NULL only of one without elements, which has an extent of 0.
     const void *data;
     // rank numbers.
     const size_t *shape;
@@ -1316,8 +1316,9 @@ stillframe_status stillframe_declare(stillframe_region *region,
                                      uint32_t *variable);
 
 // Says where a tracked, row-major array is from now on; the first call of a name declares the variable. Each later publish
-// shows what is there then, but one that is itself given another array (stillframe_publish_with). Call it again whenever the array has moved or changed its shape, and with NULL for data before
-// it is freed: later versions then keep its last content.
+// shows what is there then, but one that is itself given another array (stillframe_publish_with). Call it again whenever the array
+// has moved or changed its shape, and with NULL for data before it is freed: later versions then keep its last content. With an
+// extent of 0 in shape it is an array without elements, whatever data is, and later versions have none.
 //
 // Errors: as stillframe_declare; WRONG_DTYPE if the type is not the variable's; WRONG_KIND.
 stillframe_status stillframe_track(stillframe_region *region,

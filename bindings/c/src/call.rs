@@ -11,7 +11,7 @@ use crate::status::{stillframe_status, stillframe_status_code::STILLFRAME_OK};
 use crate::text::set_error_text;
 use engine::RANK_MAX;
 use std::cell::Cell;
-use std::ffi::{CStr, c_char};
+use std::ffi::{CStr, c_char, c_void};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 /// A call of an exported function.
@@ -126,6 +126,19 @@ impl Call {
     /// A shape.
     pub fn shape(&self, rank: u32, shape: *const usize) -> Result<&[usize], Failure> {
         self.slice("shape", shape, self.rank(rank)?)
+    }
+
+    /// The address of a caller's array, which is 0 if there is none, and its shape. An empty array may be at NULL, where malloc puts it.
+    pub fn place(&self, rank: u32, shape: *const usize, data: *const c_void) -> Result<(usize, &[usize]), Failure> {
+        static EMPTY: u128 = 0;
+        if data.is_null() && shape.is_null() {
+            return Ok((0, &[]));
+        }
+        match self.shape(rank, shape)? {
+            shape if !data.is_null() => Ok((data as usize, shape)),
+            shape if shape.contains(&0) => Ok((&raw const EMPTY as usize, shape)),
+            _ => Ok((0, &[])),
+        }
     }
 
     /// Where a result goes that must be wanted.

@@ -19,7 +19,7 @@ use std::ffi::{c_char, c_void};
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct stillframe_given {
-    /// Where it is. One without elements is somewhere too: not NULL.
+    /// Where it is; NULL only of one without elements, which has an extent of 0.
     pub data: *const c_void,
     /// rank numbers.
     pub shape: *const usize,
@@ -66,13 +66,13 @@ fn take<'a>(
     if given.reserved != 0 {
         return Err(Failure::argument("given.reserved", "it is not 0: set the whole structure to 0 first"));
     }
-    let shape = call.shape(given.rank, given.shape)?;
+    let (address, shape) = call.place(given.rank, given.shape, given.data)?;
     let dtype = call.text_or_null("given.dtype", given.dtype)?.map(dtype_of).transpose()?;
     let section = match (given.strides.is_null(), dtype) {
         (true, None) => None,
         (_, dtype) => Some((call.slice("given.strides", given.strides, shape.len())?, dtype)),
     };
-    variables.give(region, given.variable, given.data as usize, shape, order_of(given.order)?, section)
+    variables.give(region, given.variable, address, shape, order_of(given.order)?, section)
 }
 
 /// Has `work` publish a version of what is given and followed, with the attributes that were set.

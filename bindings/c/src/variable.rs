@@ -192,8 +192,9 @@ pub extern "C" fn stillframe_declare(
 }
 
 /// Says where a tracked, row-major array is from now on; the first call of a name declares the variable. Each later publish
-/// shows what is there then, but one that is itself given another array (stillframe_publish_with). Call it again whenever the array has moved or changed its shape, and with NULL for data before
-/// it is freed: later versions then keep its last content.
+/// shows what is there then, but one that is itself given another array (stillframe_publish_with). Call it again whenever the array
+/// has moved or changed its shape, and with NULL for data before it is freed: later versions then keep its last content. With an
+/// extent of 0 in shape it is an array without elements, whatever data is, and later versions have none.
 ///
 /// Errors: as stillframe_declare; WRONG_DTYPE if the type is not the variable's; WRONG_KIND.
 #[unsafe(no_mangle)]
@@ -207,7 +208,7 @@ pub extern "C" fn stillframe_track(
 ) -> stillframe_status {
     run("stillframe_track", |call| {
         let (name, dtype_text) = (call.text("name", name)?, call.text("dtype", dtype)?);
-        let shape = if data.is_null() { &[] } else { call.shape(rank, shape)? };
+        let (address, shape) = call.place(rank, shape, data)?;
         with(region, |region, variables| {
             let number = match variables.number(name) {
                 Some(number) => number,
@@ -225,7 +226,7 @@ pub extern "C" fn stillframe_track(
                     return Err(Error::WrongDType { name, expected, found }.into());
                 }
             }
-            variables.place(region, number, data as usize, shape, Order::C)
+            variables.place(region, number, address, shape, Order::C)
         })
     })
 }
@@ -244,8 +245,8 @@ pub extern "C" fn stillframe_track_at(
 ) -> stillframe_status {
     run("stillframe_track_at", |call| {
         let order = order_of(order)?;
-        let shape = if data.is_null() { &[] } else { call.shape(rank, shape)? };
-        with(region, |region, variables| variables.place(region, variable, data as usize, shape, order))
+        let (address, shape) = call.place(rank, shape, data)?;
+        with(region, |region, variables| variables.place(region, variable, address, shape, order))
     })
 }
 
@@ -276,12 +277,10 @@ pub extern "C" fn stillframe_track_section(
     run("stillframe_track_section", |call| {
         let order = order_of(order)?;
         let dtype = call.text_or_null("dtype", dtype)?.map(dtype_of).transpose()?;
-        let (shape, strides): (&[usize], &[isize]) = match data.is_null() {
-            true => (&[], &[]),
-            false => (call.shape(rank, shape)?, call.slice("strides", strides, call.rank(rank)?)?),
-        };
+        let (address, shape) = call.place(rank, shape, data)?;
+        let strides = call.slice("strides", strides, shape.len())?;
         with(region, |region, variables| {
-            variables.place_section(region, variable, data as usize, shape, order, (strides, dtype))
+            variables.place_section(region, variable, address, shape, order, (strides, dtype))
         })
     })
 }

@@ -68,6 +68,32 @@ TEST(what_was_given_once_can_be_followed_later) {
     CHECK(shows(observer, 2, 3000));
 }
 
+TEST(an_array_without_elements_takes_the_place_of_the_former_one) {
+    sf::region region("given-empty");
+    const sf::observer observer("given-empty");
+    std::vector<double> a(3000, 1);
+    const double* const nowhere = nullptr;
+    std::uint64_t version = 0;
+    for (int way = 0; way < 4; ++way) {
+        a.assign(3000, way);
+        region.track("u", a);
+        region.publish(++version);
+        CHECK(shows(observer, way, 3000));
+        if (way == 0) a = std::vector<double>();
+        if (way == 1) region.track("u", nowhere, {0});
+        if (way == 2) region.track("u", nowhere, {0, 7});
+        if (way == 3)
+            region.publish(++version, sf::array("u", nowhere, {0}));
+        else
+            region.publish(++version);
+        CHECK(shows(observer, 0, 0));
+    }
+    region.publish(++version);
+    CHECK(shows(observer, 3, 3000));
+    region.track("u", nowhere, {3000});
+    FAILS(bad_argument, "'u': the address of its array is NULL", region.try_publish(++version));
+}
+
 TEST(a_publish_that_refuses_one_of_its_arrays_leaves_none_behind) {
     sf::region region("given-in-vain");
     const sf::observer observer("given-in-vain");

@@ -10,6 +10,7 @@ program followed
   integer :: version = 0
   call check_given_beside_followed()
   call check_given_first()
+  call check_empty()
   call conclude()
 
 contains
@@ -73,6 +74,31 @@ contains
     a = 2
     call publish()
     call expect(shows(2, 3000), 'in each version from then on')
+    call finish()
+  end subroutine
+
+  ! An array without elements takes the place of the former one, wherever it is.
+  subroutine check_empty()
+    real(real64), target :: a(3000)
+    real(real64), allocatable, target :: none(:)
+
+    call begin('given-empty')
+    a = 1
+    call region%track('u', a)
+    call publish()
+    call region%track('u', a(1:0))
+    call publish()
+    call expect(shows(0, 0), 'a part without elements is followed')
+    call region%track('u', a)
+    call publish()
+    call expect(shows(1, 3000), 'and the array again')
+    allocate(none(0))
+    call region%track('u', none)
+    call publish()
+    call expect(shows(0, 0), 'an array of extent 0 is followed')
+    call region%publish(next(), 'u', a)
+    call region%publish(next(), 'u', none)
+    call expect(shows(0, 0), 'and given')
     call finish()
   end subroutine
 

@@ -54,6 +54,19 @@ def test_what_is_given_once_is_shown_once_and_what_is_followed_again() -> None:
         assert shown(observer) == (22, 5000)
 
 
+@pytest.mark.parametrize("shape", [(0,), (0, 7), (7, 0)])
+def test_an_array_without_elements_takes_the_place_of_the_former_one(shape: tuple[int, ...]) -> None:
+    with sf.create("r") as region, sf.open("r") as observer:
+        region.track("u", np.full(3000, 1.0))
+        region.publish(1)
+        assert shown(observer) == (1, 3000)
+        region.track("u", np.empty(shape))
+        for version in 2, 3:
+            region.publish(version)
+            with observer.newest() as snapshot:
+                assert snapshot["u"].shape == shape
+
+
 def test_what_was_given_once_can_be_followed_later() -> None:
     with sf.create("r") as region, sf.open("r") as observer:
         a, b = np.full(3000, 1.0), np.full(5000, 20.0)

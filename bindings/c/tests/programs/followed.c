@@ -135,6 +135,39 @@ static void a_part_that_was_asked_for_is_of_what_is_followed(void) {
     OK(stillframe_unlink(region));
 }
 
+// malloc(0) may give NULL: what an array without elements shows is not a matter of its address.
+static void an_array_without_elements_takes_the_place_of_the_former_one(void) {
+    begin("given-empty");
+    size_t none = 0, no_rows[] = {0, 7};
+    stillframe_given given = array_b(&none);
+    given.data = NULL;
+    for (int way = 0; way < 4; way++) {
+        fill(a, FOLLOWED, way);
+        OK(stillframe_track(region, "u", "float64", 1, SHAPE(FOLLOWED), a));
+        publish();
+        CHECK(has("given-empty", way, FOLLOWED));
+        if (way == 0)
+            OK(stillframe_track(region, "u", "float64", 1, &none, NULL));
+        else if (way == 1)
+            OK(stillframe_track_at(region, u, 2, no_rows, STILLFRAME_FORTRAN, NULL));
+        else if (way == 2)
+            OK(stillframe_track_section(region, u, 2, no_rows, (ptrdiff_t[]){56, 8}, NULL, STILLFRAME_C, NULL));
+        OK(stillframe_publish_with(region, ++version, &given, way == 3, NULL));
+        CHECK(has("given-empty", 0, 0));
+        if (way < 3)
+            publish();
+        CHECK(has("given-empty", 0, 0));
+    }
+    publish();
+    CHECK(has("given-empty", 3, FOLLOWED));
+    // Without such an extent it is no array, and the last content stays.
+    OK(stillframe_track(region, "u", "float64", 1, SHAPE(FOLLOWED), NULL));
+    fill(a, FOLLOWED, 4);
+    publish();
+    CHECK(has("given-empty", 3, FOLLOWED));
+    OK(stillframe_unlink(region));
+}
+
 static void what_cannot_be_given_is_refused_and_nothing_is_published(void) {
     begin("given-wrong");
     fill(a, FOLLOWED, 1);
@@ -180,6 +213,7 @@ int main(int argc, char **argv) {
         TEST(what_was_given_once_can_be_followed_later),
         TEST(nobody_looks_at_what_was_given_after_the_call),
         TEST(a_part_that_was_asked_for_is_of_what_is_followed),
+        TEST(an_array_without_elements_takes_the_place_of_the_former_one),
         TEST(what_cannot_be_given_is_refused_and_nothing_is_published),
     };
     return RUN_TESTS(tests);
