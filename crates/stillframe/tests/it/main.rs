@@ -41,6 +41,7 @@ mod light;
 mod limits;
 mod memory;
 mod memory_units;
+mod modes;
 mod neighbours;
 mod numbers;
 mod own;
