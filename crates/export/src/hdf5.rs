@@ -45,9 +45,10 @@ pub struct File {
     file: hdf5::File,
     group: hdf5::Group,
     group_name: String,
-    /// The arrays of the group, with the names of their dimensions and their path.
-    arrays: Vec<(hdf5::Dataset, Vec<String>, String)>,
-    dtype: Option<hdf5::Datatype>,
+    /// The arrays of all groups, with the names of their dimensions, their path and the type of their elements.
+    arrays: Vec<(hdf5::Dataset, Vec<String>, String, hdf5::Datatype)>,
+    /// How many of them have their dimensions: all but those of the group.
+    linked: usize,
     /// Paths and first lengths of those arrays of the group that readers of netCDF would read wrongly.
     misread: Vec<(String, usize)>,
     remarks: Remarks,
@@ -71,7 +72,7 @@ impl File {
         let file = hdf5::File::create(path).map_err(on("the file"))?;
         let group = file.as_group().map_err(on("the file"))?;
         let (group_name, arrays, misread, remarks) = (String::new(), Vec::new(), Vec::new(), Remarks::default());
-        Ok(File { file, group, group_name, arrays, dtype: None, misread, remarks })
+        Ok(File { file, group, group_name, arrays, linked: 0, misread, remarks })
     }
 
     fn attributes(&mut self, place: &hdf5::Location, of: &str, values: &Values) -> Result<(), Refusal> {
@@ -118,9 +119,9 @@ impl File {
 
     /// Makes the arrays that are coordinates dimension scales of the others.
     fn link_dimensions(&mut self) -> Result<(), Refusal> {
-        let arrays = std::mem::take(&mut self.arrays);
+        let arrays = &self.arrays[self.linked..];
         let is_scale = |name: &str, dimensions: &[String]| matches!(dimensions, [only] if only == name);
-        for (array, dimensions, path) in &arrays {
+        for (array, dimensions, path, _) in arrays {
             for (axis, dimension) in dimensions.iter().enumerate() {
                 let Ok(label) = CString::new(dimension.as_str()) else { continue };
                 // SAFETY: the dataset lives, the axis is one of its, and the text ends in a zero.
@@ -130,7 +131,7 @@ impl File {
                 }
             }
         }
-        for (scale, dimensions, path) in &arrays {
+        for (scale, dimensions, path, _) in arrays {
             let name = path.rsplit('/').next().unwrap_or(path);
             let Ok(text) = CString::new(name) else { continue };
             if !is_scale(name, dimensions) {
@@ -140,7 +141,7 @@ impl File {
             if hdf5::sync::sync(|| unsafe { H5DSset_scale(scale.id(), text.as_ptr()) }) < 0 {
                 return Err(complaint(&format!("dimension scale {path}")));
             }
-            for (array, dimensions, path) in arrays.iter().filter(|(array, ..)| array.id() != scale.id()) {
+            for (array, dimensions, path, _) in arrays.iter().filter(|(array, ..)| array.id() != scale.id()) {
                 for axis in (0..dimensions.len()).filter(|axis| dimensions[*axis] == name) {
                     // SAFETY: both datasets live, and the axis is one of the first's.
                     let code = hdf5::sync::sync(|| unsafe { H5DSattach_scale(array.id(), scale.id(), axis as c_uint) });
@@ -150,6 +151,7 @@ impl File {
                 }
             }
         }
+        self.linked = self.arrays.len();
         // A dimension scale cannot have scales of its own any more.
         for (path, length) in std::mem::take(&mut self.misread) {
             self.hide_from_netcdf(path, length)?;
@@ -202,13 +204,12 @@ impl Writer for File {
         if !is_read_by_netcdf(&array.dtype) {
             self.misread.push((what.clone(), array.shape.first().copied().unwrap_or(1)));
         }
-        self.arrays.push((dataset, array.dimensions.clone(), what));
-        self.dtype = Some(dtype);
+        self.arrays.push((dataset, array.dimensions.clone(), what, dtype));
         Ok(())
     }
 
-    fn write(&mut self, start: &[usize], count: &[usize], bytes: &[u8]) -> Result<(), Refusal> {
-        let (Some((dataset, _, what)), Some(dtype)) = (self.arrays.last(), &self.dtype) else { return Ok(()) };
+    fn write(&mut self, number: usize, start: &[usize], count: &[usize], bytes: &[u8]) -> Result<(), Refusal> {
+        let Some((dataset, _, what, dtype)) = self.arrays.get(number) else { return Ok(()) };
         let fail = |error: hdf5::Error| on(what.clone())(error);
         let elements: usize = count.iter().product();
         if elements * dtype.size() != bytes.len() {
@@ -242,8 +243,8 @@ impl Writer for File {
     fn close(mut self: Box<Self>) -> Result<Remarks, Refusal> {
         self.link_dimensions()?;
         self.file.flush().map_err(on("the file"))?;
-        let File { file, group, remarks, .. } = *self;
-        drop(group);
+        let File { file, group, arrays, remarks, .. } = *self;
+        drop((group, arrays));
         file.close().map_err(on("the file"))?;
         Ok(remarks)
     }

@@ -22,7 +22,7 @@ use format::Format;
 use patience::Patience;
 use pieces::Piece;
 use source::Source;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::ExitCode;
 use stillframe::{DType, bfloat16};
 use stillframe_file::WholeFile;
@@ -155,7 +155,8 @@ fn export(args: &Args) -> Result<(Report, Vec<LeftOut>)> {
     if args.compress.is_none() {
         room::check(&args.output, whole.file(), content.bytes())?;
     }
-    let written = write(args, format, &source, &content, &whole.aside());
+    let file = format.create(&whole.aside()).map_err(Stopped::Refused);
+    let written = file.and_then(|file| write(args, file, &source, &content));
     let remarks = match written {
         Ok(remarks) => remarks,
         Err(Stopped::Early(error)) => return Err(error),
@@ -221,29 +222,27 @@ impl From<Refusal> for Stopped {
 }
 
 /// Writes everything, and returns what readers do not find in it.
-fn write(args: &Args, format: Format, source: &Source, content: &Content, path: &Path) -> Result<Remarks, Stopped> {
+fn write(args: &Args, mut file: Box<dyn Writer>, source: &Source, content: &Content) -> Result<Remarks, Stopped> {
     let mut patience = Patience::begin(args).map_err(Stopped::Early)?;
-    let mut file = format.create(path)?;
-    let (mut buffer, mut wide) = (Vec::new(), Vec::new());
     for group in &content.groups {
         file.group(group)?;
-        for array in &group.arrays {
-            begin(&mut *file, array, args.compress)?;
-            let bytes_max = if args.compress.is_some() { CHUNK_BYTES } else { PIECE_BYTES };
-            for contribution in &array.contributions {
-                for piece in pieces::pieces(&contribution.shape, array.source_dtype.bytes(), bytes_max) {
-                    buffer.resize(piece.bytes, 0);
-                    fill(source, array, contribution, &piece, &mut buffer).map_err(Stopped::Early)?;
-                    patience.count(buffer.len()).map_err(Stopped::Early)?;
-                    let start: Vec<usize> =
-                        contribution.offset.iter().zip(&piece.start).map(|(at, by)| at + by).collect();
-                    if array.source_dtype == array.dtype {
-                        file.write(&start, &piece.count, &buffer)?;
-                    } else {
-                        wide.clear();
-                        bfloat16::widen(&array.source_dtype, &buffer, &mut wide);
-                        file.write(&start, &piece.count, &wide)?;
-                    }
+        group.arrays.iter().try_for_each(|array| add(&mut *file, array, args.compress))?;
+    }
+    let (mut buffer, mut wide) = (Vec::new(), Vec::new());
+    let bytes_max = if args.compress.is_some() { CHUNK_BYTES } else { PIECE_BYTES };
+    for (number, array) in content.groups.iter().flat_map(|group| &group.arrays).enumerate() {
+        for contribution in &array.contributions {
+            for piece in pieces::pieces(&contribution.shape, array.source_dtype.bytes(), bytes_max) {
+                buffer.resize(piece.bytes, 0);
+                fill(source, array, contribution, &piece, &mut buffer).map_err(Stopped::Early)?;
+                patience.count(buffer.len()).map_err(Stopped::Early)?;
+                let start: Vec<usize> = contribution.offset.iter().zip(&piece.start).map(|(at, by)| at + by).collect();
+                if array.source_dtype == array.dtype {
+                    file.write(number, &start, &piece.count, &buffer)?;
+                } else {
+                    wide.clear();
+                    bfloat16::widen(&array.source_dtype, &buffer, &mut wide);
+                    file.write(number, &start, &piece.count, &wide)?;
                 }
             }
         }
@@ -263,7 +262,7 @@ fn fill(source: &Source, array: &Array, contribution: &Contribution, piece: &Pie
     Ok(())
 }
 
-fn begin(file: &mut dyn Writer, array: &Array, deflate: Option<u8>) -> Result<(), Refusal> {
+fn add(file: &mut dyn Writer, array: &Array, deflate: Option<u8>) -> Result<(), Refusal> {
     // A chunk is one of the pieces that come, so that each is compressed once. Single numbers have no chunks, and empty
     // arrays no elements.
     let largest = array
@@ -275,4 +274,65 @@ fn begin(file: &mut dyn Writer, array: &Array, deflate: Option<u8>) -> Result<()
     let chunk = chunk.map(|shape| pieces::box_shape(shape, array.source_dtype.bytes(), CHUNK_BYTES));
     let layout = Layout { chunk: chunk.as_deref(), deflate: deflate.unwrap_or(0), whole: array.missing() == 0 };
     file.array(array, layout)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::cell::RefCell;
+    use std::rc::Rc;
+
+    /// A file of which only the order of the calls is known.
+    struct Calls(Rc<RefCell<Vec<String>>>);
+
+    impl Calls {
+        fn add(&self, call: String) -> Result<(), Refusal> {
+            self.0.borrow_mut().push(call);
+            Ok(())
+        }
+    }
+
+    impl Writer for Calls {
+        fn group(&mut self, group: &content::Group) -> Result<(), Refusal> {
+            self.add(format!("group {}", group.name.as_deref().unwrap_or("root")))
+        }
+
+        fn array(&mut self, array: &Array, _: Layout) -> Result<(), Refusal> {
+            self.add(format!("array {}", array.name))
+        }
+
+        fn write(&mut self, number: usize, _: &[usize], _: &[usize], bytes: &[u8]) -> Result<(), Refusal> {
+            self.add(format!("write {number}: {}", bytes[0]))
+        }
+
+        fn close(self: Box<Self>) -> Result<Remarks, Refusal> {
+            self.add("close".into()).map(|()| Remarks::default())
+        }
+    }
+
+    /// Else netCDF's library goes through all that there is for each array, and 3000 of them take as long as 9 000 000.
+    #[test]
+    fn nothing_is_written_before_all_arrays_are_there() {
+        let dir = PathBuf::from(format!("/dev/shm/stillframe-test-export-{}", std::process::id()));
+        let region = |rank| stillframe::Region::options().dir(&dir).rank(rank, 2).create("g").unwrap();
+        let mut ranks = [region(0), region(1)];
+        for (rank, region) in ranks.iter_mut().enumerate() {
+            for name in ["a", "b"] {
+                let number = (rank * 2 + usize::from(name == "b")) as u8;
+                let array = region.array::<u8>(name, &[4]).unwrap();
+                region.slice_mut(&array).fill(number);
+            }
+            region.publish(1).commit().unwrap();
+        }
+        let args = ["still-export", "--dir", dir.to_str().unwrap(), "--impolite", "-o", "x.nc", "g"];
+        let args = Args::parse_from(args);
+        let source = Source::open(&args.dir, "g", None).unwrap();
+        let content = Content::of(&source, &[]).unwrap();
+        let calls = Rc::new(RefCell::new(Vec::new()));
+        assert!(write(&args, Box::new(Calls(calls.clone())), &source, &content).is_ok());
+        std::fs::remove_dir_all(&dir).unwrap();
+        let groups = ["group root", "group 0", "array a", "array b", "group 1", "array a", "array b"];
+        let pieces = ["write 0: 0", "write 1: 1", "write 2: 2", "write 3: 3", "close"];
+        assert_eq!(*calls.borrow(), [&groups[..], &pieces[..]].concat());
+    }
 }

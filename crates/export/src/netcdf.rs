@@ -26,6 +26,17 @@ const FILL_VALUE: &str = "_FillValue";
 /// Bytes of chunks that are kept in memory while parts of them are missing.
 const CACHE_BYTES: usize = 64 << 20;
 
+/// An array of the file.
+struct Variable {
+    group: c_int,
+    id: c_int,
+    /// Bytes of an element.
+    element: usize,
+    /// N of bytesN.
+    repeated: Option<usize>,
+    path: String,
+}
+
 /// A file that is being written.
 pub struct File {
     id: c_int,
@@ -40,8 +51,7 @@ pub struct File {
     compounds: HashMap<DType, nc_type>,
     /// Names of the root: types, variables and groups share them.
     names: BTreeSet<String>,
-    /// The array that is being written: its number, the bytes of an element, and N of bytesN.
-    array: Option<(c_int, usize, Option<usize>)>,
+    arrays: Vec<Variable>,
     what: String,
     left_out: Vec<LeftOut>,
     open: bool,
@@ -77,7 +87,7 @@ impl File {
             taken: BTreeSet::new(),
             compounds: HashMap::new(),
             names: BTreeSet::new(),
-            array: None,
+            arrays: Vec::new(),
             what: what.into(),
             left_out: Vec::new(),
             open: true,
@@ -278,22 +288,22 @@ impl Writer for File {
             values.push(("dtype".into(), Value::Text(array.dtype.to_string())));
         }
         self.attributes(id, &what, &values)?;
-        self.array = Some((id, array.dtype.bytes(), repeated));
+        self.arrays.push(Variable { group: self.group, id, element: array.dtype.bytes(), repeated, path: what });
         Ok(())
     }
 
-    fn write(&mut self, start: &[usize], count: &[usize], bytes: &[u8]) -> Result<(), Refusal> {
-        let Some((id, element, repeated)) = self.array else { return Ok(()) };
+    fn write(&mut self, number: usize, start: &[usize], count: &[usize], bytes: &[u8]) -> Result<(), Refusal> {
+        let Some(Variable { group, id, element, repeated, path }) = self.arrays.get(number) else { return Ok(()) };
         let elements: usize = count.iter().product();
         if elements * element != bytes.len() {
             let text = format!("{} bytes for {elements} elements of {element}", bytes.len());
-            return Err(Refusal::Library { what: self.what.clone(), text });
+            return Err(Refusal::Library { what: path.clone(), text });
         }
         let start: Vec<usize> = start.iter().copied().chain(repeated.map(|_| 0)).collect();
-        let count: Vec<usize> = count.iter().copied().chain(repeated).collect();
+        let count: Vec<usize> = count.iter().copied().chain(*repeated).collect();
         // SAFETY: both lists have a number for each dimension, and the bytes are the elements of the box, as was checked.
-        let code = unsafe { nc::nc_put_vara(self.group, id, start.as_ptr(), count.as_ptr(), bytes.as_ptr().cast()) };
-        check(code, &self.what)
+        let code = unsafe { nc::nc_put_vara(*group, *id, start.as_ptr(), count.as_ptr(), bytes.as_ptr().cast()) };
+        check(code, path)
     }
 
     fn close(mut self: Box<Self>) -> Result<Remarks, Refusal> {

@@ -28,14 +28,15 @@ pub enum Refusal {
     Name(Error),
 }
 
-/// A file of the format, written from begin to end: a group, its arrays, their pieces, the next group.
+/// A file of the format, written from begin to end: all groups with their arrays, then the pieces of these. Whoever adds an array to
+/// a netCDF file behind pieces of another has the library look at all that were added before.
 pub trait Writer {
     /// Begins a group; the root is the first.
     fn group(&mut self, group: &Group) -> Result<(), Refusal>;
-    /// Begins an array of it.
+    /// Adds an array to it.
     fn array(&mut self, array: &Array, layout: Layout) -> Result<(), Refusal>;
-    /// Writes a box of that array: its elements, row-major.
-    fn write(&mut self, start: &[usize], count: &[usize], bytes: &[u8]) -> Result<(), Refusal>;
+    /// Writes a box of an array, the file's first one being number 0: its elements, row-major.
+    fn write(&mut self, number: usize, start: &[usize], count: &[usize], bytes: &[u8]) -> Result<(), Refusal>;
     /// Ends the file, and tells what readers do not find in it.
     fn close(self: Box<Self>) -> Result<Remarks, Refusal>;
 }
