@@ -147,3 +147,35 @@ def test_groups_and_regions_are_told_apart() -> None:
     with pytest.raises(sf.MisuseError, match="closed"):
         group.newest()
     alone.close()
+
+
+LAUNCHERS = [
+    ("OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE"),
+    ("PMI_RANK", "PMI_SIZE"),
+    ("MV2_COMM_WORLD_RANK", "MV2_COMM_WORLD_SIZE"),
+    ("SLURM_PROCID", "SLURM_STEP_NUM_TASKS"),
+]
+
+
+@pytest.mark.parametrize(("number", "count"), LAUNCHERS)
+def test_a_rank_that_forgets_its_number_is_told_to_say_it(monkeypatch: pytest.MonkeyPatch, number: str, count: str) -> None:
+    for name in [name for pair in LAUNCHERS for name in pair]:
+        monkeypatch.delenv(name, raising=False)
+
+    def refused(name: str = "heat", **options: int) -> str:
+        with pytest.raises(sf.InUse) as told:
+            sf.create(name, **options)
+        return str(told.value)
+
+    with sf.create("heat"), sf.create("plate", rank=0, ranks=4):
+        assert "rank" not in refused()
+        monkeypatch.setenv(number, "2")
+        monkeypatch.setenv(count, "4")
+        words = ["rank 2 of 4", "Python and Fortran: rank=2, ranks=4", ".rank(2, 4)", "stillframe_begin(name, 2, 4)", "end the producer"]
+        # Also with `fresh`, which comes to it in another place, and where all say the same number.
+        for told in [refused(), refused(fresh=True), refused("plate", rank=0, ranks=4)]:
+            assert all(word in told for word in words), told
+        monkeypatch.setenv(number, "0")
+        assert "rank 0 of 4" not in refused("plate", rank=0, ranks=4)
+        monkeypatch.setenv(count, "1")
+        assert "rank" not in refused()

@@ -99,7 +99,7 @@ fn rank_name(name: &str, rank: u32) -> String {
 fn in_use(root: &Path, name: &str, rank: u32) -> Error {
     let region = rank_name(name, rank);
     let pid = inspect::region(root, &region).map_or(0, |info| info.producer_pid);
-    stillframe::Error::InUse { region, pid }.into()
+    stillframe::Error::InUse { region, pid, rank: None }.into()
 }
 
 /// Whether the producer of a rank lives.

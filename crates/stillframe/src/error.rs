@@ -9,11 +9,8 @@ use std::time::Duration;
 use stillframe_kernel::Failure;
 use stillframe_kernel::trust::Distrust;
 use stillframe_segment::{Corrupt, PAGE_BYTES};
-use text::{above, beyond, holdings, list, number, range, slowness, within};
-
-/// What the runtime of this node says of ranks of a group that are on others.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct RanksElsewhere(pub String);
+pub use text::RanksElsewhere;
+use text::{above, beyond, holdings, list, number, range, slowness, what_is_in_use, within};
 
 /// A result whose error is an [`Error`].
 pub type Result<T, E = Error> = std::result::Result<T, E>;
@@ -226,12 +223,14 @@ pub enum Error {
         advice: &'static str,
     },
     /// Another producer has the region.
-    #[error("region '{region}' has a living producer (its process said it was {pid}): end it, or choose another name")]
+    #[error("region '{region}' has a living producer (its process said it was {pid}){}", what_is_in_use(rank))]
     InUse {
         /// The region.
         region: String,
         /// What the producer wrote as its process number.
         pid: u32,
+        /// Rank and number of ranks that the MPI launcher gave this process, if it asked for the region without that rank.
+        rank: Option<(u32, u32)>,
     },
     /// A region is to be put where another one is, whose content would be lost.
     #[error(

@@ -705,7 +705,7 @@ fn a_rank_of_the_run_before_that_lives_on_is_named() {
     drop(publish_rank(&place, 0, 2, 1..=1));
     let refused = rank_options(&place, 0, 2).open("g").map(drop);
     assert!(
-        matches!(&refused, Err(Error::Engine(Engine::InUse { region, pid })) if region == "g/1" && *pid > 0),
+        matches!(&refused, Err(Error::Engine(Engine::InUse { region, pid, .. })) if region == "g/1" && *pid > 0),
         "{refused:?}"
     );
     drop(old);

@@ -25,6 +25,20 @@ impl Error {
         }
     }
 
+    /// A producer of this process number has the region.
+    pub(crate) fn in_use(region: impl Into<String>, pid: u32) -> Error {
+        Error::InUse { region: region.into(), pid, rank: None }
+    }
+
+    /// The same error, telling which rank of its program this process is for its MPI launcher if it is that the region is in use, and
+    /// was asked for as that of another rank, or of none.
+    pub(crate) fn of_rank(mut self, asked: Option<(u32, u32)>, launched: Option<(u32, u32)>) -> Error {
+        if let Error::InUse { rank, .. } = &mut self {
+            *rank = launched.filter(|(own, _)| asked.is_none_or(|(asked, _)| asked != *own));
+        }
+        self
+    }
+
     /// Whether there is no room for a version, which may change when observers let go.
     pub(crate) fn is_want_of_room(&self) -> bool {
         matches!(self, Error::NoSpace { .. } | Error::Bound { .. } | Error::NoSlot { .. } | Error::ArenaFull { .. })

@@ -1,6 +1,8 @@
 //! Parts of messages.
 
-use super::RanksElsewhere;
+/// What the runtime of this node says of ranks of a group that are on others.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RanksElsewhere(pub String);
 
 pub(super) fn list(names: &[String]) -> String {
     if names.is_empty() { "none".into() } else { names.join(", ") }
@@ -52,4 +54,16 @@ pub(super) fn slowness(begun: &bool, alive: &bool, newest: &Option<u64>) -> Stri
         return "has not begun".into();
     }
     format!("is slowest, at {} with its producer {}", number(newest), if *alive { "alive" } else { "gone" })
+}
+
+pub(super) fn what_is_in_use(rank: &Option<(u32, u32)>) -> String {
+    match rank {
+        None => ": end it, or choose another name".into(),
+        Some((rank, ranks)) => format!(
+            ", and this process is rank {rank} of {ranks}: if the ranks publish parts of one state, each needs its own region; tell \
+             rank and number of ranks with the name (Python and Fortran: rank={rank}, ranks={ranks}; C++ and Rust: .rank({rank}, \
+             {ranks}); C: stillframe_begin(name, {rank}, {ranks}), or rank and ranks of the options); else end the producer, or \
+             choose another name"
+        ),
+    }
 }

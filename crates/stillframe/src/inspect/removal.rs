@@ -92,7 +92,7 @@ pub(crate) fn remove_from(regions: &Regions, name: &str, force: bool) -> Result<
     }
     let alive = ranks.iter().find(|(_, site)| site.is_alive()).filter(|_| !force);
     if let Some((rank, site)) = alive {
-        return Err(Error::InUse { region: regions.shown(rank), pid: site.producer_pid() });
+        return Err(Error::in_use(regions.shown(rank), site.producer_pid()));
     }
     let mut bytes = 0;
     // Who looks at a region keeps what it owns from being given back.
@@ -209,7 +209,7 @@ fn remove_in_arena(regions: &Regions, arena: &Arena, name: &str, force: bool) ->
             }
             Err(Obstacle::Held) => {
                 let pid = regions.find(name)?.map_or(0, |site| site.producer_pid());
-                return Err(Error::InUse { region: regions.shown(name), pid });
+                return Err(Error::in_use(regions.shown(name), pid));
             }
             Err(Obstacle::Removed | Obstacle::NoDirectory) => return Err(missing()),
         }
@@ -238,7 +238,7 @@ fn remove_in_directory(root: &Directory, name: &str, force: bool) -> Result<Remo
             Ok(Ok((directory, leases))) => break (directory, Some(leases)),
             Ok(Err(Obstacle::Held)) if force => break (directory, None),
             Ok(Err(Obstacle::Held)) => {
-                return Err(Error::InUse { region: name.into(), pid: producer_pid(&directory) });
+                return Err(Error::in_use(name, producer_pid(&directory)));
             }
             Ok(Err(Obstacle::Removed)) => {}
             Ok(Err(Obstacle::NoDirectory)) => return Err(missing()),

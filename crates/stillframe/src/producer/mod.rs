@@ -10,6 +10,7 @@ pub(crate) mod demote;
 pub(crate) mod former;
 pub(crate) mod gathering;
 pub(crate) mod input;
+pub(crate) mod launcher;
 pub(crate) mod loan;
 pub(crate) mod open;
 pub(crate) mod options;

@@ -9,6 +9,7 @@ use crate::place::check_pages;
 use crate::place::directory::{self, Directory};
 use crate::place::names;
 use crate::producer::aside::{End, Run};
+use crate::producer::launcher;
 use crate::producer::options::RegionOptions;
 use crate::producer::patience::Patience;
 use crate::producer::retention;
@@ -35,6 +36,7 @@ impl Producer {
             }
             other => other,
         }
+        .map_err(|error| error.of_rank(options.rank, launcher::rank_and_ranks()))
     }
 
     fn begin(options: RegionOptions, given: &str) -> Result<Producer> {
@@ -148,7 +150,7 @@ fn lock(regions: &Regions, name: &str, mode: u32) -> Result<(Place, RegionLeases
         }
         Regions::Arena { arena, .. } => {
             let shown = |error| match error {
-                Error::InUse { region, pid } => Error::InUse { region: regions.shown(&region), pid },
+                Error::InUse { region, pid, .. } => Error::in_use(regions.shown(&region), pid),
                 error => error,
             };
             let region = Arc::new(ArenaRegion::claim(arena, name, ownership::REMOVAL_BEGINS).map_err(shown)?);

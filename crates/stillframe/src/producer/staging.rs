@@ -195,7 +195,7 @@ impl Staging {
             }
             return Ok(());
         }
-        Err(Error::InUse { region: self.name.clone(), pid: 0 })
+        Err(Error::in_use(&self.name, 0))
     }
 
     /// Locks all that has the region's name, so that no producer begins meanwhile; `None` if it went away.

@@ -61,7 +61,7 @@ pub(crate) fn lock(root: &Directory, name: &str, mode: u32) -> Result<(Directory
             Ok(locked) => return Ok(locked),
             Err(Obstacle::NoDirectory) if begin.elapsed() < REMOVAL => drop(root.make_below(name, mode)?),
             Err(Obstacle::Removed) if begin.elapsed() < REMOVAL => {}
-            Err(Obstacle::NoDirectory | Obstacle::Removed) => return Err(Error::InUse { region: name.into(), pid: 0 }),
+            Err(Obstacle::NoDirectory | Obstacle::Removed) => return Err(Error::in_use(name, 0)),
             Err(Obstacle::Held) => {
                 let directory = root.below(name)?;
                 // Whoever removes a region has the lock, too, and takes the head away first; whoever puts another in its place
@@ -74,7 +74,7 @@ pub(crate) fn lock(root: &Directory, name: &str, mode: u32) -> Result<(Directory
                 };
                 if begin.elapsed() >= patience {
                     let pid = directory.map_or(0, |directory| producer_pid(&directory));
-                    return Err(Error::InUse { region: name.into(), pid });
+                    return Err(Error::in_use(name, pid));
                 }
                 std::thread::sleep(Duration::from_millis(1));
             }

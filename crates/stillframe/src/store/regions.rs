@@ -129,7 +129,7 @@ impl Regions {
                 Ok(one) => locked.push(one),
                 Err(Obstacle::Held) => {
                     let pid = self.find(&region)?.map_or(0, |site| site.producer_pid());
-                    return Err(Error::InUse { pid, region: self.shown(&region) });
+                    return Err(Error::in_use(self.shown(&region), pid));
                 }
                 Err(Obstacle::Removed | Obstacle::NoDirectory) => {}
             }

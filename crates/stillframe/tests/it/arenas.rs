@@ -119,7 +119,9 @@ fn an_arena_is_removed_with_all_its_regions_and_makes_none_afterwards() {
     let mut living = publish(&arena, "living");
     let held = Observer::options().dir(dir.path()).open("meshes/pool/dead").unwrap().newest().unwrap();
     match remove(false) {
-        Err(Error::InUse { region, pid }) => assert_eq!((&*region, pid), ("meshes/pool/living", std::process::id())),
+        Err(Error::InUse { region, pid, .. }) => {
+            assert_eq!((&*region, pid), ("meshes/pool/living", std::process::id()))
+        }
         other => panic!("{other:?}"),
     }
     assert!(remove(true).unwrap().bytes > 0);

@@ -75,7 +75,7 @@ impl Arena {
                 continue;
             }
             if begin.elapsed() >= patience {
-                return Err(Error::InUse { region: name.into(), pid: known.pid });
+                return Err(Error::in_use(name, known.pid));
             }
             std::thread::sleep(Duration::from_millis(1));
         }

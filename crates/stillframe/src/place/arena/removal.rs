@@ -121,7 +121,7 @@ impl Arena {
             let kept = keep_unfilled(directory)?;
             if kept.is_none() && !force {
                 let pid = shared.map.word32(arena::CREATOR_PID_AT).load(Acquire);
-                return Err(Error::InUse { region: self.name().into(), pid });
+                return Err(Error::in_use(self.name(), pid));
             }
             if !is_wanted(directory) {
                 return Ok(None);
@@ -130,7 +130,7 @@ impl Arena {
             for (name, found) in self.regions_and_hidden()?.into_iter().filter(|_| !force) {
                 if !shared.try_produce(found.number)? {
                     let pid = shared.record(found.number)?.map_or(0, |record| record.pid);
-                    return Err(Error::InUse { region: format!("{}/{name}", self.name()), pid });
+                    return Err(Error::in_use(format!("{}/{name}", self.name()), pid));
                 }
                 // Nor begins to produce one that is there.
                 locked.push(Claimed::new(shared, &name, found.number, found.generation));

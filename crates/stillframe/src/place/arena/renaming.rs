@@ -25,7 +25,7 @@ impl Arena {
             match family.iter().find(|(_, number)| is_free(*number)) {
                 Some((name, number)) => {
                     let pid = shared.record(*number)?.map_or(0, |record| record.pid);
-                    Err(Error::InUse { region: name.clone(), pid })
+                    Err(Error::in_use(name, pid))
                 }
                 None => Ok(()),
             }
