@@ -37,11 +37,13 @@ fn write_regions(sample: &Sample, out: &mut dyn Write) -> Result<(), Failure> {
     }
     table.write(out)?;
     for region in &sample.regions {
-        writeln!(out, "\n{}: {}", sanitize(&region.name), describe_memory(region))?;
+        let mark = if region.state == "live" { String::new() } else { format!(" ({})", region.state) };
+        writeln!(out, "\n{}{mark}: {}", sanitize(&region.name), describe_memory(region))?;
         if let Some(note) = region.want.note(sample.time_ns) {
             writeln!(out, "  {note}")?;
         }
-        for plane in &region.planes {
+        // Planes of which nothing will ever be published again fill no page: the line above tells what they take in all.
+        for plane in region.planes.iter().filter(|_| region.state == "live") {
             writeln!(out, "  plane {}  {}", plane.index, units::format_bytes(plane.allocated_bytes))?;
         }
         writeln!(out, "  holders{}", if region.holders.is_empty() { ": nobody" } else { "" })?;

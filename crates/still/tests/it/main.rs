@@ -14,3 +14,4 @@ mod refuse;
 mod stats;
 mod step;
 mod support;
+mod watching;
