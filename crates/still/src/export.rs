@@ -7,6 +7,7 @@ use crate::beside;
 use crate::context::{Context, Verdict};
 use crate::polite::PoliteArgs;
 use crate::raw;
+use crate::units::parse_version;
 use std::path::PathBuf;
 use std::process::Command;
 
@@ -65,7 +66,7 @@ pub struct Args {
     #[arg(long, conflicts_with_all = ["output", "variables", "version", "compress"])]
     raw: bool,
     /// Export this version instead of the newest
-    #[arg(long, value_name = "V")]
+    #[arg(long, value_name = "V", value_parser = parse_version, allow_negative_numbers = true)]
     version: Option<u64>,
     /// Compress with deflate, 1 (fast) to 9 (small)
     #[arg(long, value_name = "LEVEL", value_parser = clap::value_parser!(u8).range(1..=9))]

@@ -12,7 +12,7 @@ use crate::slice::format_shape;
 use crate::table::sanitize;
 use crate::target;
 use crate::text;
-use crate::units::parse_seconds;
+use crate::units::{parse_seconds, parse_version};
 use std::fs::File;
 use std::io::{BufWriter, IsTerminal, Write};
 use std::path::{Path, PathBuf};
@@ -62,7 +62,7 @@ pub struct Args {
     #[arg(value_name = "VAR[SLICE]")]
     selection: String,
     /// Take this version instead of the newest
-    #[arg(long, value_name = "V")]
+    #[arg(long, value_name = "V", value_parser = parse_version, allow_negative_numbers = true)]
     version: Option<u64>,
     /// Wait so many seconds for what is not there yet
     #[arg(long, value_name = "SECONDS", value_parser = parse_seconds, default_value = "0", hide_default_value = true)]

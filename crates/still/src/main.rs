@@ -204,12 +204,27 @@ fn explain(error: &clap::Error) -> ExitCode {
     let told: Vec<&str> =
         lines.take_while(|line| !line.starts_with("Usage:") && !line.starts_with("For more")).collect();
     let told: Vec<&str> = told.into_iter().filter(|line| !is_misleading(error, line)).collect();
-    complain(&format!("{}; see `still --help`", told.join(" ")));
+    let command = command_of(&text);
+    let is_option = error.kind() == ErrorKind::UnknownArgument;
+    let advice = match command.strip_prefix("still ") {
+        Some("get" | "stats") if is_option => {
+            ": choose elements behind the name, as in 'u[-1]', and a version with --version"
+        }
+        _ => "",
+    };
+    complain(&format!("{}{advice}; see `{command} --help`", told.join(" ")));
     ExitCode::from(failure::MISUSE)
 }
 
-/// Whether a line is a guess that leads nowhere: a command with another first letter, or how an argument could be given that is
-/// a number below zero, which nothing takes so.
+/// The command that is misused, as it is typed, out of the line that shows its usage.
+fn command_of(text: &str) -> String {
+    let usage = text.lines().find_map(|line| line.trim().strip_prefix("Usage: ")).unwrap_or("still");
+    let is_word = |word: &&str| word.starts_with(|c: char| c.is_ascii_lowercase());
+    usage.split_whitespace().take_while(is_word).collect::<Vec<_>>().join(" ")
+}
+
+/// Whether a line is a guess that leads nowhere: a command with another first letter, or that an unknown option could be meant as a
+/// value, which nothing takes so.
 fn is_misleading(error: &clap::Error, line: &str) -> bool {
     let told = |kind| match error.get(kind) {
         Some(ContextValue::String(text)) => text.as_str(),
@@ -221,9 +236,7 @@ fn is_misleading(error: &clap::Error, line: &str) -> bool {
             let (asked, guessed) = (told(ContextKind::InvalidSubcommand), told(ContextKind::SuggestedSubcommand));
             asked.chars().next() != guessed.chars().next()
         }
-        ErrorKind::UnknownArgument => {
-            told(ContextKind::InvalidArg).trim_start_matches('-').starts_with(|c: char| c.is_ascii_digit())
-        }
+        ErrorKind::UnknownArgument => line.contains("as a value"),
         _ => false,
     };
     is_guess && line.starts_with("tip:")

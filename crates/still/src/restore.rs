@@ -5,7 +5,7 @@ use crate::failure::{FINE, Failure};
 use crate::object;
 use crate::progress::Progress;
 use crate::table::sanitize;
-use crate::units;
+use crate::units::{self, parse_version};
 use serde_json::json;
 use std::path::PathBuf;
 use std::time::Instant;
@@ -43,7 +43,7 @@ pub struct Args {
     #[arg(value_name = "DIR")]
     store: PathBuf,
     /// This version instead of the newest that is good
-    #[arg(long, value_name = "V")]
+    #[arg(long, value_name = "V", value_parser = parse_version, allow_negative_numbers = true)]
     version: Option<u64>,
     /// Name of the region or group [default: that of the checkpoint]
     #[arg(long = "as", value_name = "NAME")]

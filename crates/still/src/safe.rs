@@ -2,7 +2,7 @@
 
 use crate::context::{Context, Verdict};
 use crate::failure::{FINE, PROBLEM};
-use crate::units::parse_seconds;
+use crate::units::{parse_seconds, parse_version};
 use serde_json::json;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -32,6 +32,7 @@ pub struct Args {
     #[arg(value_name = "DIR")]
     to: PathBuf,
     /// The version; without it, any
+    #[arg(value_parser = parse_version, allow_negative_numbers = true)]
     version: Option<u64>,
     /// Wait so many seconds for it
     #[arg(long, value_name = "SECONDS", value_parser = parse_seconds, default_value = "0", hide_default_value = true)]

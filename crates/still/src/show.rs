@@ -7,7 +7,7 @@ use crate::object;
 use crate::region::{HolderSample, Summary};
 use crate::slice::format_shape;
 use crate::table::{Align, Table, sanitize};
-use crate::units;
+use crate::units::{self, parse_version};
 use serde::Serialize;
 use std::io::Write;
 use std::path::PathBuf;
@@ -54,7 +54,7 @@ pub struct Args {
     #[arg(value_name = "NAME")]
     region: String,
     /// Show this version instead of the newest; of an object, who writes this version
-    #[arg(long, value_name = "V")]
+    #[arg(long, value_name = "V", value_parser = parse_version, allow_negative_numbers = true)]
     version: Option<u64>,
     /// Of an object: write the drawing as a picture, too
     #[arg(long, value_name = "FILE.svg")]

@@ -83,6 +83,13 @@ pub fn parse_seconds(text: &str) -> Result<Duration, String> {
     Ok(Duration::from_secs_f64(seconds))
 }
 
+/// The number of a version. Versions are not counted from the newest down: that would be another one at each look.
+pub fn parse_version(text: &str) -> Result<u64, String> {
+    text.parse().map_err(|_| {
+        "give the number of a version, from 0 on, which 'still show' and 'still ls' list, or leave it out for the newest".into()
+    })
+}
+
 /// Reads a number of bytes above 0, with k, M, G or T for powers of 1024.
 pub fn parse_bytes(text: &str) -> Result<u64, String> {
     let number = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());

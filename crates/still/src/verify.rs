@@ -5,7 +5,7 @@ use crate::failure::{FINE, Failure, PROBLEM};
 use crate::progress::Progress;
 use crate::store::{self, Target};
 use crate::table::sanitize;
-use crate::units;
+use crate::units::{self, parse_version};
 use serde_json::json;
 use std::path::{Path, PathBuf};
 use stillframe::inspect;
@@ -41,7 +41,7 @@ pub struct Args {
     #[arg(value_name = "REGION|DIR")]
     target: String,
     /// Of checkpoints: only the one of this version
-    #[arg(long, value_name = "V")]
+    #[arg(long, value_name = "V", value_parser = parse_version, allow_negative_numbers = true)]
     version: Option<u64>,
     /// Of checkpoints: threads that read
     #[arg(long, value_name = "N", default_value_t = 2, value_parser = clap::value_parser!(u16).range(1..=1024))]

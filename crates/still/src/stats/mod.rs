@@ -10,7 +10,7 @@ use crate::failure::{FINE, Failure};
 use crate::polite::PaceArgs;
 use crate::slice::format_shape;
 use crate::table::sanitize;
-use crate::units::parse_seconds;
+use crate::units::{parse_seconds, parse_version};
 use crate::value::Value;
 use bins::Bins;
 use file::Table;
@@ -63,7 +63,7 @@ pub struct Args {
     #[arg(long, conflicts_with_all = ["every", "version"])]
     once: bool,
     /// Only this version
-    #[arg(long, value_name = "V", conflicts_with = "every")]
+    #[arg(long, value_name = "V", conflicts_with = "every", value_parser = parse_version, allow_negative_numbers = true)]
     version: Option<u64>,
     /// Also count how many numbers lie in each of so many equal bins
     #[arg(long, value_name = "BINS", value_parser = clap::value_parser!(u64).range(1..=65536))]

@@ -14,4 +14,5 @@ mod refuse;
 mod stats;
 mod step;
 mod support;
+mod usage;
 mod watching;
