@@ -179,7 +179,7 @@ def test_errors_have_names() -> None:
             region.publish(4, attrs={"t": 1 << 70})
         with pytest.raises(sf.MisuseError, match="timeout"):
             observer.next(timeout=-1.0)
-        with pytest.raises(sf.MisuseError, match="greatest number"):
+        with pytest.raises(sf.MisuseError, match="greatest number.*18446744073709551614 at most"):
             region.publish((1 << 64) - 1)
         observer.close()
         with pytest.raises(sf.MisuseError, match="closed"):

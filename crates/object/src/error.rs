@@ -117,8 +117,9 @@ pub enum Error {
     },
     /// The greatest number, which no version can have.
     #[error(
-        "object '{name}': no version can have the number {}, for nobody could publish above it: choose a smaller one",
-        u64::MAX
+        "object '{name}': no version can have the number {}, for nobody could publish above it: choose a smaller one, {} at most",
+        u64::MAX,
+        u64::MAX - 1
     )]
     GreatestNumber {
         /// The object.

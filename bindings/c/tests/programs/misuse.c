@@ -180,8 +180,8 @@ static void calls_in_the_wrong_order_fail(void) {
     OK(stillframe_publish(region, 5, NULL));
     FAILS(STILLFRAME_NOT_INCREASING, "version 5 does not follow version 5", stillframe_publish(region, 5, NULL));
     FAILS(STILLFRAME_NOT_INCREASING, "version 4 does not follow", stillframe_publish(region, 4, NULL));
-    FAILS(STILLFRAME_BAD_OPTION, "is the greatest number", stillframe_publish(region, UINT64_MAX, NULL));
-    FAILS(STILLFRAME_BAD_OPTION, "is the greatest number", stillframe_publish_start(region, UINT64_MAX, NULL, 0, 0));
+    FAILS(STILLFRAME_BAD_OPTION, "take 18446744073709551614 at most", stillframe_publish(region, UINT64_MAX, NULL));
+    FAILS(STILLFRAME_BAD_OPTION, "take 18446744073709551614 at most", stillframe_publish_start(region, UINT64_MAX, NULL, 0, 0));
     OK(stillframe_publish(region, 6, NULL));
     OK(stillframe_loan_begin(region, number, &loan, &data, NULL));
     OK(stillframe_unlink(region));

@@ -120,7 +120,10 @@ impl Producer {
 
     fn check_number(&self, version: u64) -> Result<()> {
         if version == u64::MAX {
-            let why = format!("{version} is the greatest number, after which no version could follow");
+            let why = format!(
+                "{version} is the greatest number, after which no version could follow: take {} at most",
+                version - 1
+            );
             return Err(Error::BadOption { option: "version", why });
         }
         match self.store.newest_number() {

@@ -497,7 +497,10 @@ fn misuse_is_told_clearly_and_changes_nothing() {
         assert!(matches!(error, Error::NotIncreasing { newest: 5, .. }), "{error}");
         misuse(error, &["5", "higher"]);
     }
-    misuse(region.publish(u64::MAX).commit().unwrap_err(), &["18446744073709551615", "greatest"]);
+    misuse(
+        region.publish(u64::MAX).commit().unwrap_err(),
+        &["18446744073709551615", "greatest", "18446744073709551614 at most"],
+    );
     misuse(region.publish(6).tracked(&t, &content, &[30, 2]).commit().unwrap_err(), &["'t'", "480", "240"]);
     misuse(region.publish(6).tracked(&t, &content, &[usize::MAX, 3]).commit().unwrap_err(), &["'t'", "too many"]);
     misuse(region.publish(6).tracked(&t, &content, &[30; 9]).commit().unwrap_err(), &["9 dimensions"]);
