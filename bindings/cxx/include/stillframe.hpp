@@ -42,6 +42,7 @@
 #include "stillframe/fragment.hpp"
 #include "stillframe/group.hpp"
 #include "stillframe/inspect.hpp"
+#include "stillframe/loan.hpp"
 #include "stillframe/memory_resource.hpp"
 #include "stillframe/object.hpp"
 #include "stillframe/observer.hpp"

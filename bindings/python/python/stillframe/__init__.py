@@ -44,9 +44,10 @@ from ._object import open_object as object
 from ._object_array import ObjectArray
 from ._observer import Chunk, Observer, Snapshot, Variable, VersionInfo
 from ._observer import open_region as open
-from ._recovery import Origin, recover
-from ._region import Loan, Published, Region, create
 from ._polite import Polite
+from ._publication import Published
+from ._recovery import Origin, recover
+from ._region import Loan, Region, create
 from ._types import Part
 
 __all__ = [

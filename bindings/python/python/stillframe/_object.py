@@ -13,7 +13,7 @@ from ._errors import MisuseError
 from ._made import Made
 from ._numbers import numbers_of, version_of, whole
 from ._object_array import Arrangement, ObjectArray, Reader
-from ._region import Published
+from ._publication import Published
 from .drepl import Arrays, Fragment
 
 if TYPE_CHECKING:

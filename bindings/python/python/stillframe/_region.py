@@ -14,6 +14,7 @@ from ._closing import Closing, is_accident
 from ._errors import MisuseError, UnknownVariable
 from ._made import Made
 from ._numbers import numbers, version_of, whole
+from ._publication import Published, Started
 from ._types import (
     Native,
     Part,
@@ -35,36 +36,6 @@ Order = Literal["C", "F"]
 
 
 _CHANGING = "an array was given another shape or dtype while it was published: publish again when no thread does that"
-
-
-class Published(NamedTuple):
-    """What a publish did."""
-
-    #: The version.
-    version: int
-    #: True when there was no room and the rule left it out: nothing was published, and nothing is lost.
-    skipped: bool
-    #: Pages that had changed.
-    dirty_pages: int
-    #: Pages that were copied.
-    copied_pages: int
-    #: Pages of the whole region.
-    total_pages: int
-    #: How long it took.
-    seconds: float
-
-
-class Started:
-    """A publish that was started, to be finished at the end of a ``with`` block."""
-
-    def __init__(self, region: Region) -> None:
-        self._region = region
-
-    def __enter__(self) -> Region:
-        return self._region
-
-    def __exit__(self, *_: object) -> None:
-        self._region.publish_finish()
 
 
 class _Declared(NamedTuple):
