@@ -155,6 +155,13 @@ module stillframe
     integer(int64) :: bytes = 0, item_bytes = 0
   end type
 
+  ! A variable of the version that recover found. The shape is that of the global array if ranks had parts of one, in the order of
+  ! indices in which it was declared.
+  type, public :: stillframe_recovered_variable
+    character(:), allocatable :: name, dtype
+    integer(int64), allocatable :: shape(:)
+  end type
+
   ! A version that a region has.
   type, public :: stillframe_version_info
     integer(int64) :: version = -1, published_ns = 0, dirty_pages = 0, total_pages = 0
@@ -321,6 +328,7 @@ module stillframe
     procedure :: close => region_close
     procedure :: unlink => region_unlink
     procedure :: recovered => region_recovered
+    procedure :: recovered_variables => region_recovered_variables
     procedure :: newest_published => region_newest_published
     procedure :: tracker => region_tracker
     procedure :: statistics => region_statistics
@@ -833,6 +841,10 @@ module stillframe
     type(stillframe_region_info), allocatable :: regions(:)
   end type
 
+  type :: recovered_variable_list
+    type(stillframe_recovered_variable), allocatable :: variables(:)
+  end type
+
   type :: arena_region_list
     type(stillframe_arena_region), allocatable :: regions(:)
   end type
@@ -883,6 +895,13 @@ module stillframe
   type, bind(c) :: c_arena_usage
     integer(c_int64_t) :: bytes = 0, tables_bytes = 0, free_bytes = 0
     integer(c_int32_t) :: free_chunks = 0, small_chunks = 0, regions = 0, regions_max = 0
+    integer(c_int64_t) :: reserved(4) = 0
+  end type
+
+  type, bind(c) :: c_recovered_variable
+    type(c_ptr) :: name = c_null_ptr, dtype = c_null_ptr
+    integer(c_int32_t) :: rank = 0, padding = 0
+    integer(c_size_t) :: shape(stillframe_rank_max) = 0
     integer(c_int64_t) :: reserved(4) = 0
   end type
 
@@ -1270,6 +1289,13 @@ module stillframe
       type(c_ptr), value :: region
       character(kind=c_char), intent(in) :: name(*)
       type(c_attribute), intent(out) :: attribute
+      integer(c_int32_t) :: status
+    end function
+    function c_recovered_variables(region, visitor, context) result(status) bind(c, name='stillframe_recovered_variables')
+      import
+      type(c_ptr), value :: region
+      type(c_funptr), value :: visitor
+      type(c_ptr), value :: context
       integer(c_int32_t) :: status
     end function
     function c_read_recovered(region, variable, dtype, rank, offset, shape, order, address) result(status) bind(c,&
@@ -4016,251 +4042,6 @@ contains
         origin%skipped = text_at(c%skipped)
       end if
     end if
-    call conclude(o, stat, errmsg)
-  end subroutine
-
-  ! Reads what recover found into an array, before the first publish: of the global array the box at `offset` (from 0), if
-  ! those who published it said which parts they had, however many they were; else of the variable as it was. Without an
-  ! offset that of the part which was declared in this region counts, or else all of the array is read, which has to have had
-  ! this shape.
-  subroutine recovered_int8(self, name, array, offset, stat, errmsg)
-    class(stillframe_region), intent(in) :: self
-    character(*), intent(in) :: name
-    integer(int8), intent(inout), target :: array(..)
-    integer, intent(in), optional :: offset(:)
-    integer, intent(out), optional :: stat
-    character(*), intent(inout), optional :: errmsg
-    type(outcome) :: o
-
-    call read_box(self, name, 'int8', place_of(array), int(stillframe_column_major, c_int32_t), offset, o)
-    call conclude(o, stat, errmsg)
-  end subroutine
-
-  ! Reads what recover found into an array, before the first publish: of the global array the box at `offset` (from 0), if
-  ! those who published it said which parts they had, however many they were; else of the variable as it was. Without an
-  ! offset that of the part which was declared in this region counts, or else all of the array is read, which has to have had
-  ! this shape.
-  subroutine recovered_int16(self, name, array, offset, stat, errmsg)
-    class(stillframe_region), intent(in) :: self
-    character(*), intent(in) :: name
-    integer(int16), intent(inout), target :: array(..)
-    integer, intent(in), optional :: offset(:)
-    integer, intent(out), optional :: stat
-    character(*), intent(inout), optional :: errmsg
-    type(outcome) :: o
-
-    call read_box(self, name, 'int16', place_of(array), int(stillframe_column_major, c_int32_t), offset, o)
-    call conclude(o, stat, errmsg)
-  end subroutine
-
-  ! Reads what recover found into an array, before the first publish: of the global array the box at `offset` (from 0), if
-  ! those who published it said which parts they had, however many they were; else of the variable as it was. Without an
-  ! offset that of the part which was declared in this region counts, or else all of the array is read, which has to have had
-  ! this shape.
-  subroutine recovered_int32(self, name, array, offset, stat, errmsg)
-    class(stillframe_region), intent(in) :: self
-    character(*), intent(in) :: name
-    integer(int32), intent(inout), target :: array(..)
-    integer, intent(in), optional :: offset(:)
-    integer, intent(out), optional :: stat
-    character(*), intent(inout), optional :: errmsg
-    type(outcome) :: o
-
-    call read_box(self, name, 'int32', place_of(array), int(stillframe_column_major, c_int32_t), offset, o)
-    call conclude(o, stat, errmsg)
-  end subroutine
-
-  ! Reads what recover found into an array, before the first publish: of the global array the box at `offset` (from 0), if
-  ! those who published it said which parts they had, however many they were; else of the variable as it was. Without an
-  ! offset that of the part which was declared in this region counts, or else all of the array is read, which has to have had
-  ! this shape.
-  subroutine recovered_int64(self, name, array, offset, stat, errmsg)
-    class(stillframe_region), intent(in) :: self
-    character(*), intent(in) :: name
-    integer(int64), intent(inout), target :: array(..)
-    integer, intent(in), optional :: offset(:)
-    integer, intent(out), optional :: stat
-    character(*), intent(inout), optional :: errmsg
-    type(outcome) :: o
-
-    call read_box(self, name, 'int64', place_of(array), int(stillframe_column_major, c_int32_t), offset, o)
-    call conclude(o, stat, errmsg)
-  end subroutine
-
-  ! Reads what recover found into an array, before the first publish: of the global array the box at `offset` (from 0), if
-  ! those who published it said which parts they had, however many they were; else of the variable as it was. Without an
-  ! offset that of the part which was declared in this region counts, or else all of the array is read, which has to have had
-  ! this shape.
-  subroutine recovered_real32(self, name, array, offset, stat, errmsg)
-    class(stillframe_region), intent(in) :: self
-    character(*), intent(in) :: name
-    real(real32), intent(inout), target :: array(..)
-    integer, intent(in), optional :: offset(:)
-    integer, intent(out), optional :: stat
-    character(*), intent(inout), optional :: errmsg
-    type(outcome) :: o
-
-    call read_box(self, name, 'float32', place_of(array), int(stillframe_column_major, c_int32_t), offset, o)
-    call conclude(o, stat, errmsg)
-  end subroutine
-
-  ! Reads what recover found into an array, before the first publish: of the global array the box at `offset` (from 0), if
-  ! those who published it said which parts they had, however many they were; else of the variable as it was. Without an
-  ! offset that of the part which was declared in this region counts, or else all of the array is read, which has to have had
-  ! this shape.
-  subroutine recovered_real64(self, name, array, offset, stat, errmsg)
-    class(stillframe_region), intent(in) :: self
-    character(*), intent(in) :: name
-    real(real64), intent(inout), target :: array(..)
-    integer, intent(in), optional :: offset(:)
-    integer, intent(out), optional :: stat
-    character(*), intent(inout), optional :: errmsg
-    type(outcome) :: o
-
-    call read_box(self, name, 'float64', place_of(array), int(stillframe_column_major, c_int32_t), offset, o)
-    call conclude(o, stat, errmsg)
-  end subroutine
-
-  ! Reads what recover found into an array, before the first publish: of the global array the box at `offset` (from 0), if
-  ! those who published it said which parts they had, however many they were; else of the variable as it was. Without an
-  ! offset that of the part which was declared in this region counts, or else all of the array is read, which has to have had
-  ! this shape.
-  subroutine recovered_complex32(self, name, array, offset, stat, errmsg)
-    class(stillframe_region), intent(in) :: self
-    character(*), intent(in) :: name
-    complex(real32), intent(inout), target :: array(..)
-    integer, intent(in), optional :: offset(:)
-    integer, intent(out), optional :: stat
-    character(*), intent(inout), optional :: errmsg
-    type(outcome) :: o
-
-    call read_box(self, name, 'complex64', place_of(array), int(stillframe_column_major, c_int32_t), offset, o)
-    call conclude(o, stat, errmsg)
-  end subroutine
-
-  ! Reads what recover found into an array, before the first publish: of the global array the box at `offset` (from 0), if
-  ! those who published it said which parts they had, however many they were; else of the variable as it was. Without an
-  ! offset that of the part which was declared in this region counts, or else all of the array is read, which has to have had
-  ! this shape.
-  subroutine recovered_complex64(self, name, array, offset, stat, errmsg)
-    class(stillframe_region), intent(in) :: self
-    character(*), intent(in) :: name
-    complex(real64), intent(inout), target :: array(..)
-    integer, intent(in), optional :: offset(:)
-    integer, intent(out), optional :: stat
-    character(*), intent(inout), optional :: errmsg
-    type(outcome) :: o
-
-    call read_box(self, name, 'complex128', place_of(array), int(stillframe_column_major, c_int32_t), offset, o)
-    call conclude(o, stat, errmsg)
-  end subroutine
-
-  ! Reads what recover found into an array, before the first publish: of the global array the box at `offset` (from 0), if
-  ! those who published it said which parts they had, however many they were; else of the variable as it was. Without an
-  ! offset that of the part which was declared in this region counts, or else all of the array is read, which has to have had
-  ! this shape.
-  subroutine recovered_bool(self, name, array, offset, stat, errmsg)
-    class(stillframe_region), intent(in) :: self
-    character(*), intent(in) :: name
-    logical(c_bool), intent(inout), target :: array(..)
-    integer, intent(in), optional :: offset(:)
-    integer, intent(out), optional :: stat
-    character(*), intent(inout), optional :: errmsg
-    type(outcome) :: o
-
-    call read_box(self, name, dtype_of_bool, place_of(array), int(stillframe_column_major, c_int32_t), offset, o)
-    call conclude(o, stat, errmsg)
-  end subroutine
-
-  ! Reads what recover found into an array, before the first publish: of the global array the box at `offset` (from 0), if
-  ! those who published it said which parts they had, however many they were; else of the variable as it was. Without an
-  ! offset that of the part which was declared in this region counts, or else all of the array is read, which has to have had
-  ! this shape.
-  subroutine recovered_logical(self, name, array, offset, stat, errmsg)
-    class(stillframe_region), intent(in) :: self
-    character(*), intent(in) :: name
-    logical, intent(inout), target :: array(..)
-    integer, intent(in), optional :: offset(:)
-    integer, intent(out), optional :: stat
-    character(*), intent(inout), optional :: errmsg
-    type(outcome) :: o
-
-    call read_box(self, name, dtype_of_logical, place_of(array), int(stillframe_column_major, c_int32_t), offset, o)
-    call conclude(o, stat, errmsg)
-  end subroutine
-
-  ! Reads what recover found into an array, before the first publish: of the global array the box at `offset` (from 0), if
-  ! those who published it said which parts they had, however many they were; else of the variable as it was. Without an
-  ! offset that of the part which was declared in this region counts, or else all of the array is read, which has to have had
-  ! this shape.
-  subroutine recovered_text(self, name, array, offset, stat, errmsg)
-    class(stillframe_region), intent(in) :: self
-    character(*), intent(in) :: name
-    character(*), intent(inout), target :: array(..)
-    integer, intent(in), optional :: offset(:)
-    integer, intent(out), optional :: stat
-    character(*), intent(inout), optional :: errmsg
-    type(outcome) :: o
-
-    call read_box(self, name, dtype_of_text(len(array)), place_of(array), int(stillframe_column_major, c_int32_t), offset, o)
-    call conclude(o, stat, errmsg)
-  end subroutine
-
-  ! The same for types that have no procedure of their own, with an address and a dtype.
-  subroutine recovered_address(self, name, address, dtype, shape, offset, row_major, stat, errmsg)
-    class(stillframe_region), intent(in) :: self
-    character(*), intent(in) :: name, dtype
-    type(c_ptr), intent(in) :: address
-    integer, intent(in) :: shape(:)
-    integer, intent(in), optional :: offset(:)
-    logical, intent(in), optional :: row_major
-    integer, intent(out), optional :: stat
-    character(*), intent(inout), optional :: errmsg
-    type(place) :: where
-    type(outcome) :: o
-
-    where%address = address
-    where%rank = size(shape)
-    if (where%rank <= size(where%shape)) where%shape(1:where%rank) = int(shape, c_size_t)
-    call read_box(self, name, dtype, where, order_of(row_major), offset, o)
-    call conclude(o, stat, errmsg)
-  end subroutine
-
-  subroutine read_box(self, name, dtype, where, order, offset, o)
-    class(stillframe_region), intent(in) :: self
-    character(*), intent(in) :: name, dtype
-    type(place), intent(in), target :: where
-    integer(c_int32_t), intent(in) :: order
-    integer, intent(in), optional :: offset(:)
-    type(outcome), intent(inout) :: o
-    integer(c_size_t), allocatable, target :: c_offset(:)
-    type(c_ptr) :: begin
-
-    call check_contiguous(where, name, o)
-    begin = c_null_ptr
-    if (present(offset)) then
-      c_offset = int(offset, c_size_t)
-      if (size(offset) /= where%rank .or. any(offset < 0)) call refuse(o, stillframe_wrong_shape, "variable '" // &
-        trim(name) // "': offset " // shape_text(c_offset) // ' does not suit the shape ' // &
-        shape_text(where%shape(1:where%rank)))
-      if (size(offset) > 0) begin = c_loc(c_offset)
-    end if
-    if (o%status == stillframe_ok) call check(o, c_read_recovered(self%handle, terminated(name), terminated(dtype), &
-      int(where%rank, c_int32_t), begin, where%shape, order, where%address))
-  end subroutine
-
-  ! Fills an array of the region with its part of the global array that recover found, however many ranks had published it,
-  ! before the first publish. One that is no part, or whose region began with nothing, stays as it is.
-  subroutine region_fill(self, name, stat, errmsg)
-    class(stillframe_region), intent(in) :: self
-    character(*), intent(in) :: name
-    integer, intent(out), optional :: stat
-    character(*), intent(inout), optional :: errmsg
-    integer :: at
-    type(outcome) :: o
-
-    call find_known(self, name, at, o)
-    if (o%status == stillframe_ok) call check(o, c_fill(self%handle, self%entries(at)%variable))
     call conclude(o, stat, errmsg)
   end subroutine
 
@@ -10401,6 +10182,283 @@ contains
     if (present(removed)) removed = int(count)
     call conclude(o, stat, errmsg)
   end subroutine
+
+  ! Reads what recover found into an array, before the first publish: of the global array the box at `offset` (from 0), if
+  ! those who published it said which parts they had, however many they were; else of the variable as it was. Without an
+  ! offset that of the part which was declared in this region counts, or else all of the array is read, which has to have had
+  ! this shape.
+  subroutine recovered_int8(self, name, array, offset, stat, errmsg)
+    class(stillframe_region), intent(in) :: self
+    character(*), intent(in) :: name
+    integer(int8), intent(inout), target :: array(..)
+    integer, intent(in), optional :: offset(:)
+    integer, intent(out), optional :: stat
+    character(*), intent(inout), optional :: errmsg
+    type(outcome) :: o
+
+    call read_box(self, name, 'int8', place_of(array), int(stillframe_column_major, c_int32_t), offset, o)
+    call conclude(o, stat, errmsg)
+  end subroutine
+
+  ! Reads what recover found into an array, before the first publish: of the global array the box at `offset` (from 0), if
+  ! those who published it said which parts they had, however many they were; else of the variable as it was. Without an
+  ! offset that of the part which was declared in this region counts, or else all of the array is read, which has to have had
+  ! this shape.
+  subroutine recovered_int16(self, name, array, offset, stat, errmsg)
+    class(stillframe_region), intent(in) :: self
+    character(*), intent(in) :: name
+    integer(int16), intent(inout), target :: array(..)
+    integer, intent(in), optional :: offset(:)
+    integer, intent(out), optional :: stat
+    character(*), intent(inout), optional :: errmsg
+    type(outcome) :: o
+
+    call read_box(self, name, 'int16', place_of(array), int(stillframe_column_major, c_int32_t), offset, o)
+    call conclude(o, stat, errmsg)
+  end subroutine
+
+  ! Reads what recover found into an array, before the first publish: of the global array the box at `offset` (from 0), if
+  ! those who published it said which parts they had, however many they were; else of the variable as it was. Without an
+  ! offset that of the part which was declared in this region counts, or else all of the array is read, which has to have had
+  ! this shape.
+  subroutine recovered_int32(self, name, array, offset, stat, errmsg)
+    class(stillframe_region), intent(in) :: self
+    character(*), intent(in) :: name
+    integer(int32), intent(inout), target :: array(..)
+    integer, intent(in), optional :: offset(:)
+    integer, intent(out), optional :: stat
+    character(*), intent(inout), optional :: errmsg
+    type(outcome) :: o
+
+    call read_box(self, name, 'int32', place_of(array), int(stillframe_column_major, c_int32_t), offset, o)
+    call conclude(o, stat, errmsg)
+  end subroutine
+
+  ! Reads what recover found into an array, before the first publish: of the global array the box at `offset` (from 0), if
+  ! those who published it said which parts they had, however many they were; else of the variable as it was. Without an
+  ! offset that of the part which was declared in this region counts, or else all of the array is read, which has to have had
+  ! this shape.
+  subroutine recovered_int64(self, name, array, offset, stat, errmsg)
+    class(stillframe_region), intent(in) :: self
+    character(*), intent(in) :: name
+    integer(int64), intent(inout), target :: array(..)
+    integer, intent(in), optional :: offset(:)
+    integer, intent(out), optional :: stat
+    character(*), intent(inout), optional :: errmsg
+    type(outcome) :: o
+
+    call read_box(self, name, 'int64', place_of(array), int(stillframe_column_major, c_int32_t), offset, o)
+    call conclude(o, stat, errmsg)
+  end subroutine
+
+  ! Reads what recover found into an array, before the first publish: of the global array the box at `offset` (from 0), if
+  ! those who published it said which parts they had, however many they were; else of the variable as it was. Without an
+  ! offset that of the part which was declared in this region counts, or else all of the array is read, which has to have had
+  ! this shape.
+  subroutine recovered_real32(self, name, array, offset, stat, errmsg)
+    class(stillframe_region), intent(in) :: self
+    character(*), intent(in) :: name
+    real(real32), intent(inout), target :: array(..)
+    integer, intent(in), optional :: offset(:)
+    integer, intent(out), optional :: stat
+    character(*), intent(inout), optional :: errmsg
+    type(outcome) :: o
+
+    call read_box(self, name, 'float32', place_of(array), int(stillframe_column_major, c_int32_t), offset, o)
+    call conclude(o, stat, errmsg)
+  end subroutine
+
+  ! Reads what recover found into an array, before the first publish: of the global array the box at `offset` (from 0), if
+  ! those who published it said which parts they had, however many they were; else of the variable as it was. Without an
+  ! offset that of the part which was declared in this region counts, or else all of the array is read, which has to have had
+  ! this shape.
+  subroutine recovered_real64(self, name, array, offset, stat, errmsg)
+    class(stillframe_region), intent(in) :: self
+    character(*), intent(in) :: name
+    real(real64), intent(inout), target :: array(..)
+    integer, intent(in), optional :: offset(:)
+    integer, intent(out), optional :: stat
+    character(*), intent(inout), optional :: errmsg
+    type(outcome) :: o
+
+    call read_box(self, name, 'float64', place_of(array), int(stillframe_column_major, c_int32_t), offset, o)
+    call conclude(o, stat, errmsg)
+  end subroutine
+
+  ! Reads what recover found into an array, before the first publish: of the global array the box at `offset` (from 0), if
+  ! those who published it said which parts they had, however many they were; else of the variable as it was. Without an
+  ! offset that of the part which was declared in this region counts, or else all of the array is read, which has to have had
+  ! this shape.
+  subroutine recovered_complex32(self, name, array, offset, stat, errmsg)
+    class(stillframe_region), intent(in) :: self
+    character(*), intent(in) :: name
+    complex(real32), intent(inout), target :: array(..)
+    integer, intent(in), optional :: offset(:)
+    integer, intent(out), optional :: stat
+    character(*), intent(inout), optional :: errmsg
+    type(outcome) :: o
+
+    call read_box(self, name, 'complex64', place_of(array), int(stillframe_column_major, c_int32_t), offset, o)
+    call conclude(o, stat, errmsg)
+  end subroutine
+
+  ! Reads what recover found into an array, before the first publish: of the global array the box at `offset` (from 0), if
+  ! those who published it said which parts they had, however many they were; else of the variable as it was. Without an
+  ! offset that of the part which was declared in this region counts, or else all of the array is read, which has to have had
+  ! this shape.
+  subroutine recovered_complex64(self, name, array, offset, stat, errmsg)
+    class(stillframe_region), intent(in) :: self
+    character(*), intent(in) :: name
+    complex(real64), intent(inout), target :: array(..)
+    integer, intent(in), optional :: offset(:)
+    integer, intent(out), optional :: stat
+    character(*), intent(inout), optional :: errmsg
+    type(outcome) :: o
+
+    call read_box(self, name, 'complex128', place_of(array), int(stillframe_column_major, c_int32_t), offset, o)
+    call conclude(o, stat, errmsg)
+  end subroutine
+
+  ! Reads what recover found into an array, before the first publish: of the global array the box at `offset` (from 0), if
+  ! those who published it said which parts they had, however many they were; else of the variable as it was. Without an
+  ! offset that of the part which was declared in this region counts, or else all of the array is read, which has to have had
+  ! this shape.
+  subroutine recovered_bool(self, name, array, offset, stat, errmsg)
+    class(stillframe_region), intent(in) :: self
+    character(*), intent(in) :: name
+    logical(c_bool), intent(inout), target :: array(..)
+    integer, intent(in), optional :: offset(:)
+    integer, intent(out), optional :: stat
+    character(*), intent(inout), optional :: errmsg
+    type(outcome) :: o
+
+    call read_box(self, name, dtype_of_bool, place_of(array), int(stillframe_column_major, c_int32_t), offset, o)
+    call conclude(o, stat, errmsg)
+  end subroutine
+
+  ! Reads what recover found into an array, before the first publish: of the global array the box at `offset` (from 0), if
+  ! those who published it said which parts they had, however many they were; else of the variable as it was. Without an
+  ! offset that of the part which was declared in this region counts, or else all of the array is read, which has to have had
+  ! this shape.
+  subroutine recovered_logical(self, name, array, offset, stat, errmsg)
+    class(stillframe_region), intent(in) :: self
+    character(*), intent(in) :: name
+    logical, intent(inout), target :: array(..)
+    integer, intent(in), optional :: offset(:)
+    integer, intent(out), optional :: stat
+    character(*), intent(inout), optional :: errmsg
+    type(outcome) :: o
+
+    call read_box(self, name, dtype_of_logical, place_of(array), int(stillframe_column_major, c_int32_t), offset, o)
+    call conclude(o, stat, errmsg)
+  end subroutine
+
+  ! Reads what recover found into an array, before the first publish: of the global array the box at `offset` (from 0), if
+  ! those who published it said which parts they had, however many they were; else of the variable as it was. Without an
+  ! offset that of the part which was declared in this region counts, or else all of the array is read, which has to have had
+  ! this shape.
+  subroutine recovered_text(self, name, array, offset, stat, errmsg)
+    class(stillframe_region), intent(in) :: self
+    character(*), intent(in) :: name
+    character(*), intent(inout), target :: array(..)
+    integer, intent(in), optional :: offset(:)
+    integer, intent(out), optional :: stat
+    character(*), intent(inout), optional :: errmsg
+    type(outcome) :: o
+
+    call read_box(self, name, dtype_of_text(len(array)), place_of(array), int(stillframe_column_major, c_int32_t), offset, o)
+    call conclude(o, stat, errmsg)
+  end subroutine
+
+  ! The same for types that have no procedure of their own, with an address and a dtype.
+  subroutine recovered_address(self, name, address, dtype, shape, offset, row_major, stat, errmsg)
+    class(stillframe_region), intent(in) :: self
+    character(*), intent(in) :: name, dtype
+    type(c_ptr), intent(in) :: address
+    integer, intent(in) :: shape(:)
+    integer, intent(in), optional :: offset(:)
+    logical, intent(in), optional :: row_major
+    integer, intent(out), optional :: stat
+    character(*), intent(inout), optional :: errmsg
+    type(place) :: where
+    type(outcome) :: o
+
+    where%address = address
+    where%rank = size(shape)
+    if (where%rank <= size(where%shape)) where%shape(1:where%rank) = int(shape, c_size_t)
+    call read_box(self, name, dtype, where, order_of(row_major), offset, o)
+    call conclude(o, stat, errmsg)
+  end subroutine
+
+  subroutine read_box(self, name, dtype, where, order, offset, o)
+    class(stillframe_region), intent(in) :: self
+    character(*), intent(in) :: name, dtype
+    type(place), intent(in), target :: where
+    integer(c_int32_t), intent(in) :: order
+    integer, intent(in), optional :: offset(:)
+    type(outcome), intent(inout) :: o
+    integer(c_size_t), allocatable, target :: c_offset(:)
+    type(c_ptr) :: begin
+
+    call check_contiguous(where, name, o)
+    begin = c_null_ptr
+    if (present(offset)) then
+      c_offset = int(offset, c_size_t)
+      if (size(offset) /= where%rank .or. any(offset < 0)) call refuse(o, stillframe_wrong_shape, "variable '" // &
+        trim(name) // "': offset " // shape_text(c_offset) // ' does not suit the shape ' // &
+        shape_text(where%shape(1:where%rank)))
+      if (size(offset) > 0) begin = c_loc(c_offset)
+    end if
+    if (o%status == stillframe_ok) call check(o, c_read_recovered(self%handle, terminated(name), terminated(dtype), &
+      int(where%rank, c_int32_t), begin, where%shape, order, where%address))
+  end subroutine
+
+  ! Fills an array of the region with its part of the global array that recover found, however many ranks had published it,
+  ! before the first publish. One that is no part, or whose region began with nothing, stays as it is.
+  subroutine region_fill(self, name, stat, errmsg)
+    class(stillframe_region), intent(in) :: self
+    character(*), intent(in) :: name
+    integer, intent(out), optional :: stat
+    character(*), intent(inout), optional :: errmsg
+    integer :: at
+    type(outcome) :: o
+
+    call find_known(self, name, at, o)
+    if (o%status == stillframe_ok) call check(o, c_fill(self%handle, self%entries(at)%variable))
+    call conclude(o, stat, errmsg)
+  end subroutine
+
+  ! The variables of the version that recover found, by name, before the first publish: of a group all that any of its ranks had.
+  ! None in a first run.
+  subroutine region_recovered_variables(self, variables, stat, errmsg)
+    class(stillframe_region), intent(in) :: self
+    type(stillframe_recovered_variable), allocatable, intent(out) :: variables(:)
+    integer, intent(out), optional :: stat
+    character(*), intent(inout), optional :: errmsg
+    type(recovered_variable_list), target :: list
+    type(outcome) :: o
+
+    allocate (list%variables(0))
+    call check(o, c_recovered_variables(self%handle, c_funloc(add_recovered_variable), c_loc(list)))
+    call move_alloc(list%variables, variables)
+    call conclude(o, stat, errmsg)
+  end subroutine
+
+  function add_recovered_variable(context, c) result(on) bind(c, name='')
+    type(c_ptr), value :: context
+    type(c_recovered_variable), intent(in) :: c
+    integer(c_int8_t) :: on
+    type(recovered_variable_list), pointer :: list
+    type(stillframe_recovered_variable) :: variable
+
+    call c_f_pointer(context, list)
+    variable%name = text_at(c%name)
+    variable%dtype = text_at(c%dtype)
+    allocate (variable%shape(c%rank))
+    variable%shape(:) = int(c%shape(1:c%rank), int64)
+    list%variables = [list%variables, variable]
+    on = yes
+  end function
 
   ! ---- objects ------------------------------------------------------------------------------------------------------
 

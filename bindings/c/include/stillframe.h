@@ -904,6 +904,26 @@ typedef struct {
     uint64_t reserved[4];
 } stillframe_origin;
 
+// A variable of the version that was recovered. Texts live until the visitor returns.
+typedef struct {
+    // Its name.
+    const char *name;
+    // Type of its elements, as in stillframe_array.
+    const char *dtype;
+    // Dimensions.
+    uint32_t rank;
+    // 0.
+    uint32_t padding;
+    // Its extents: those of the global array if ranks had parts of one.
+    size_t shape[STILLFRAME_RANK_MAX];
+    // 0.
+    uint64_t reserved[4];
+} stillframe_recovered_variable;
+
+// Gets a variable of the version that was recovered; false ends the walk. As stillframe_region_visitor.
+typedef bool (*stillframe_recovered_variable_visitor)(void *context,
+                                                      const stillframe_recovered_variable *variable);
+
 // Which versions are saved, and how. A member that is 0 or NULL is the default; set all of it to 0 first. Of every, every_ms,
 // when and STILLFRAME_CHECKPOINT_AT_END any one is enough for a version to be saved; without them all versions are.
 typedef struct {
@@ -1887,6 +1907,15 @@ stillframe_status stillframe_recover(const char *name,
 stillframe_status stillframe_recovered_attribute(stillframe_region *region,
                                                  const char *name,
                                                  stillframe_attribute *attribute);
+
+// Walks over the variables of the version that was recovered, by name, before the first publish: of a group over all that any
+// of its ranks had. In a first run there are none.
+//
+// Errors: BAD_ARGUMENT if the region is not from stillframe_recover, or has published; BAD_HANDLE; FORKED; those of reading
+// checkpoints.
+stillframe_status stillframe_recovered_variables(stillframe_region *region,
+                                                 stillframe_recovered_variable_visitor visitor,
+                                                 void *context);
 
 // Reads a box of the recovered version into memory of the program, before the first publish: of the global array if the ranks
 // that published it said which parts they had, however many ranks those were, else of the variable as it is.

@@ -4,14 +4,16 @@
 //! Nothing here touches memory; the names of exported functions are this library's own.
 #![allow(unsafe_code)]
 
-use crate::attribute::stillframe_attribute;
+use crate::attribute::{c_text, stillframe_attribute};
 use crate::beginning::{Beginning, recovered, stillframe_origin};
 use crate::call::{Call, run};
 use crate::failure::Failure;
 use crate::handle;
 use crate::producer::{self, Producer, stillframe_region};
 use crate::region::{self, stillframe_region_options};
+use crate::snapshot::STILLFRAME_RANK_MAX;
 use crate::status::stillframe_status;
+use crate::truth::stillframe_truth;
 use crate::variable::{dtype_of, order_of, stillframe_order};
 use checkpoint::Recovery;
 use engine::{DType, Order};
@@ -91,6 +93,62 @@ pub extern "C" fn stillframe_recovered_attribute(
             Some(beginning) => beginning.attributes.named(name),
             None => recovered(&producer.beginning).and(Err(Failure::unknown_attribute(name, &[]))),
         })?);
+        Ok(())
+    })
+}
+
+/// A variable of the version that was recovered. Texts live until the visitor returns.
+#[repr(C)]
+pub struct stillframe_recovered_variable {
+    /// Its name.
+    pub name: *const c_char,
+    /// Type of its elements, as in stillframe_array.
+    pub dtype: *const c_char,
+    /// Dimensions.
+    pub rank: u32,
+    /// 0.
+    pub padding: u32,
+    /// Its extents: those of the global array if ranks had parts of one.
+    pub shape: [usize; STILLFRAME_RANK_MAX],
+    /// 0.
+    pub reserved: [u64; 4],
+}
+
+/// Gets a variable of the version that was recovered; false ends the walk. As stillframe_region_visitor.
+pub type stillframe_recovered_variable_visitor =
+    Option<extern "C" fn(context: *mut c_void, variable: *const stillframe_recovered_variable) -> stillframe_truth>;
+
+/// Walks over the variables of the version that was recovered, by name, before the first publish: of a group over all that any
+/// of its ranks had. In a first run there are none.
+///
+/// Errors: BAD_ARGUMENT if the region is not from stillframe_recover, or has published; BAD_HANDLE; FORKED; those of reading
+/// checkpoints.
+#[unsafe(no_mangle)]
+pub extern "C" fn stillframe_recovered_variables(
+    region: *mut stillframe_region,
+    visitor: stillframe_recovered_variable_visitor,
+    context: *mut c_void,
+) -> stillframe_status {
+    run("stillframe_recovered_variables", |_| {
+        let see = visitor.ok_or_else(|| Failure::argument("visitor", "it is NULL"))?;
+        let found = handle::with(region, |producer: &mut Producer| Ok(recovered(&producer.beginning)?.variables()?))?;
+        for variable in found {
+            let (name, dtype) = (c_text(&variable.name), c_text(&variable.dtype.to_text()));
+            let mut shape = [0; STILLFRAME_RANK_MAX];
+            let rank = variable.shape.len().min(STILLFRAME_RANK_MAX);
+            shape[..rank].copy_from_slice(&variable.shape[..rank]);
+            let variable = stillframe_recovered_variable {
+                name: name.as_ptr(),
+                dtype: dtype.as_ptr(),
+                rank: rank as u32,
+                padding: 0,
+                shape,
+                reserved: [0; 4],
+            };
+            if !see(context, &variable).holds() {
+                break;
+            }
+        }
         Ok(())
     })
 }

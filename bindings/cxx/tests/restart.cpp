@@ -35,6 +35,7 @@ TEST(a_region_begins_with_memory_or_a_checkpoint_or_nothing_and_says_which) {
         auto [region, origin] = sf::recover("heat", store.path);
         CHECK(!origin && origin.version == 0 && origin.path.empty() && origin.skipped.empty());
         THROWS(nothing_recovered, "'x'", region.read("x", x));
+        CHECK(region.recovered_variables().empty());
         auto u = region.array<double>("u", {100, 50});
         u(99, 49) = 1.5;
         region.track("x", x, {3, 4});
@@ -42,6 +43,7 @@ TEST(a_region_begins_with_memory_or_a_checkpoint_or_nothing_and_says_which) {
         region.fill("u");
         region.publish(7, sf::attribute("time", 0.25));
         THROWS(bad_argument, "has published", region.read("x", x));
+        FAILS(bad_argument, "has published", region.try_recovered_variables());
         save("heat", store.path, 7);
         u(99, 49) = 2.5;
         region.publish(8);
@@ -55,6 +57,10 @@ TEST(a_region_begins_with_memory_or_a_checkpoint_or_nothing_and_says_which) {
     {
         auto [region, origin] = sf::recover("heat", store.path);
         CHECK(origin.kind == sf::origin_kind::checkpoint && origin.version == 7 && !origin.path.empty());
+        const auto variables = region.recovered_variables();
+        CHECK(variables.size() == 3 && variables[0].name == "positions" && variables[0].dtype == "float32");
+        CHECK((variables[0].shape == sf::shape{5, 3} && variables[1].shape == sf::shape{100, 50}));
+        CHECK((variables[2].name == "x" && variables[2].dtype == "float64" && variables[2].shape == sf::shape{3, 4}));
         CHECK(std::get<double>(region.recovered_attribute("time")) == 0.25);
         FAILS(unknown_attribute, "time", region.try_recovered_attribute("tim"));
         CHECK((region.array<double>("u", {100, 50})(99, 49) == 1.5));

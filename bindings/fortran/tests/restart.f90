@@ -74,6 +74,7 @@ contains
   subroutine check_beginning()
     type(stillframe_region) :: region
     type(stillframe_origin) :: origin
+    type(stillframe_recovered_variable), allocatable :: variables(:)
     character(:), allocatable :: dir, text
     real(real64), pointer :: u(:, :) => null()
     real(real64) :: x(3, 4), back(3, 4), box(2, 2), time
@@ -86,6 +87,8 @@ contains
     call expect(origin%kind == stillframe_origin_fresh .and. origin%version == -1 .and. origin%path == '', 'a first run is told')
     call region%read('x', back, stat=stat)
     call expect(stat == stillframe_nothing_recovered, 'nothing is read in a first run')
+    call region%recovered_variables(variables)
+    call expect(size(variables) == 0, 'nothing is listed in a first run')
     call region%array('u', u, [100, 50])
     call region%fill('u')
     u(100, 50) = 1.5_real64
@@ -114,6 +117,10 @@ contains
     back = 0
     call region%read('x', back)
     call expect(all(abs(back - x) < 1e-12), 'other arrays are read')
+    call region%recovered_variables(variables)
+    call expect(size(variables) == 2, 'the variables of the version are listed')
+    call expect(variables(1)%name == 'u' .and. variables(2)%name == 'x' .and. variables(2)%dtype == 'float64', 'with their names')
+    call expect(all(variables(1)%shape == [100, 50]) .and. all(variables(2)%shape == [3, 4]), 'and shapes')
     call region%read('x', box, offset=[1, 2])
     call expect(all(abs(box - x(2:3, 3:4)) < 1e-12), 'in part too')
     call region%read('x', box, stat=stat)

@@ -55,7 +55,7 @@ mod _native {
     #[pymodule_export]
     use super::observer::{Observer, Snapshot};
     #[pymodule_export]
-    use super::recovery::recovered_variable;
+    use super::recovery::{recovered_variable, recovered_variables};
     #[pymodule_export]
     use super::region::{Loan, Region};
 

@@ -5,7 +5,7 @@ use pyo3::prelude::*;
 use pyo3::types::PyDict;
 use std::path::PathBuf;
 use stillframe::{Attributes, Region, RegionOptions};
-use stillframe_checkpoint::{Origin, Recovered, Recovery};
+use stillframe_checkpoint::{Origin, Recovered, RecoveredVariable, Recovery};
 
 /// What a region begins with.
 pub struct OriginRow {
@@ -68,4 +68,17 @@ pub fn recovered_variable<'py>(
 ) -> PyResult<(Bound<'py, PyAny>, Vec<usize>)> {
     let (dtype, shape) = region.shared.with_recovered(py, |recovered, _, _| Ok(recovered.describe(name)?))?;
     Ok((convert::dtype_to_python(py, &dtype)?, shape))
+}
+
+/// Name, type and shape of the variables that were recovered.
+#[pyfunction]
+pub fn recovered_variables<'py>(
+    py: Python<'py>,
+    region: &crate::region::Region,
+) -> PyResult<Vec<(String, Bound<'py, PyAny>, Vec<usize>)>> {
+    let found = region.shared.with_recovered(py, |recovered, _, _| Ok(recovered.variables()?))?;
+    let row = |variable: RecoveredVariable| {
+        Ok((variable.name, convert::dtype_to_python(py, &variable.dtype)?, variable.shape))
+    };
+    found.into_iter().map(row).collect()
 }

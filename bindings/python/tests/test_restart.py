@@ -19,11 +19,14 @@ def test_a_region_begins_with_memory_or_a_checkpoint_or_nothing_and_says_which(t
     region.track("x", x)
     with pytest.raises(sf.MisuseError, match="'x'"):
         region.read("x")
+    assert region.recovered_variables() == {}
     region.fill("u")
     u[:] = 1.5
     region.publish(7, attrs={"time": 0.25})
     with pytest.raises(sf.MisuseError, match="has published"):
         region.read("x")
+    with pytest.raises(sf.MisuseError, match="has published"):
+        region.recovered_variables()
     with sf.checkpoint("heat", store, once=True) as checkpointer:
         assert checkpointer.wait_safe(7, 60)
     u[:] = 2.5
@@ -33,12 +36,18 @@ def test_a_region_begins_with_memory_or_a_checkpoint_or_nothing_and_says_which(t
 
     region, origin = sf.recover("heat", checkpoints=store)
     assert (origin.kind, origin.version) == ("memory", 8) and "version 8" in str(origin)
+    f8 = np.dtype("f8")
+    expected = [("u", f8, (100, 50)), ("x", f8, (3, 4))]
+    assert [(found.name, found.dtype, found.shape) for found in region.recovered_variables().values()] == expected
     assert (region.array("u", (100, 50)) == 2.5).all()
     region.unlink()
 
     region, origin = sf.recover("heat", checkpoints=store)
     assert (origin.kind, origin.version, origin.attrs) == ("checkpoint", 7, {"time": 0.25})
     assert origin.path is not None and str(origin.path) in str(origin)
+    assert [(found.name, found.dtype, found.shape) for found in region.recovered_variables().values()] == expected
+    with sf.create("plain") as plain, pytest.raises(sf.MisuseError, match="recover"):
+        plain.recovered_variables()
     assert (region.array("u", (100, 50)) == 1.5).all()
     region.track("x", np.zeros((3, 4)))
     assert np.array_equal(region.read("x"), x)
@@ -105,6 +114,8 @@ def run(ranks: int, version: int, store: Path) -> str:
         region, origin = sf.recover("plate", checkpoints=store, rank=rank, ranks=ranks)
         assert (origin.version or 0) == version - 1
         kinds.add(origin.kind)
+        shapes = {name: found.shape for name, found in region.recovered_variables().items()}
+        assert shapes == ({"u": (13, 6), "x": (13, 6)} if version > 1 else {})
         regions.append(region)
     rows = [13 * rank // ranks for rank in range(ranks + 1)]
     balanced = [0, *(row + version % 2 for row in rows[1:-1]), 13]

@@ -59,7 +59,7 @@ pub use layout::Grid;
 pub use manifest::Manifest;
 pub use options::{Codec, SaveOptions};
 pub use origin::{Origin, RecoveryOptions};
-pub use recovered::Recovered;
+pub use recovered::{Recovered, RecoveredVariable};
 pub use recovery::Recovery;
 pub use restore::{RestoreOptions, Restored, restore, restore_newest};
 pub use safe::{is_safe, newest_safe, wait_safe, wait_safe_from};

@@ -3,6 +3,7 @@
 use crate::origin::Origin;
 use crate::repartition::{self, Piece};
 use crate::{Checkpoint, Error, Result};
+use std::collections::BTreeSet;
 use std::ops::Range;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -23,6 +24,17 @@ pub struct Recovered {
     /// Rank and number of ranks of this run.
     pub(crate) rank: Option<(u32, u32)>,
     pub(crate) source: Source,
+}
+
+/// A variable of the recovered version.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RecoveredVariable {
+    /// Its name.
+    pub name: String,
+    /// Type of its elements.
+    pub dtype: DType,
+    /// Its extents: those of the global array if ranks had parts of one.
+    pub shape: Vec<usize>,
 }
 
 /// Where the recovered version can be read.
@@ -60,6 +72,14 @@ impl Reader<'_> {
         match self {
             Reader::Files(checkpoint) => checkpoint.manifest().ranks.map(|_| rank as u32),
             Reader::Memory(_) => None,
+        }
+    }
+
+    /// The names of all variables that any rank stored.
+    fn names(&self) -> BTreeSet<String> {
+        match self {
+            Reader::Memory(ranks) => ranks.iter().flat_map(Snapshot::variables).map(|v| v.name.clone()).collect(),
+            Reader::Files(checkpoint) => checkpoint.manifest().variables.iter().map(|v| v.name.clone()).collect(),
         }
     }
 
@@ -226,21 +246,35 @@ impl Recovered {
     /// # Errors
     /// Misuse if there is no such variable; [`Error::NothingRecovered`] if the run begins with nothing; those of reading a checkpoint.
     pub fn describe(&self, name: &str) -> Result<(DType, Vec<usize>)> {
-        let reader = self.reader(name)?;
+        self.describe_in(&self.reader(name)?, name)
+    }
+
+    fn describe_in(&self, reader: &Reader, name: &str) -> Result<(DType, Vec<usize>)> {
         let stored = reader.stored(name)?;
         let own = self.rank.filter(|_| self.is_as_it_was()).map(|(rank, _)| rank as usize);
         let own = stored.iter().find(|stored| Some(stored.rank) == own && !stored.is_part);
-        let found = own.or(stored.first()).ok_or_else(|| self.unknown(&reader, name))?;
+        let found = own.or(stored.first()).ok_or_else(|| self.unknown(reader, name))?;
         Ok((found.dtype.clone(), found.piece.part.global_shape.clone()))
     }
 
-    fn unknown(&self, reader: &Reader, name: &str) -> Error {
-        let mut known: Vec<String> = match reader {
-            Reader::Memory(ranks) => ranks.iter().flat_map(Snapshot::variables).map(|v| v.name.clone()).collect(),
-            Reader::Files(checkpoint) => checkpoint.manifest().variables.iter().map(|v| v.name.clone()).collect(),
+    /// The variables of the recovered version by name, as [`describe`](Recovered::describe) tells each; of a group all that any of
+    /// its ranks had. None if the run begins with nothing.
+    ///
+    /// # Errors
+    /// Those of reading a checkpoint, or of what is in memory.
+    pub fn variables(&self) -> Result<Vec<RecoveredVariable>> {
+        if let Source::Nothing = self.source {
+            return Ok(Vec::new());
+        }
+        let reader = self.reader("")?;
+        let describe = |name: String| {
+            self.describe_in(&reader, &name).map(|(dtype, shape)| RecoveredVariable { name, dtype, shape })
         };
-        known.sort();
-        known.dedup();
+        reader.names().into_iter().map(describe).collect()
+    }
+
+    fn unknown(&self, reader: &Reader, name: &str) -> Error {
+        let known = reader.names().into_iter().collect();
         let region = match reader {
             Reader::Memory(ranks) => ranks.first().map_or(String::new(), |rank| rank.region().into()),
             Reader::Files(checkpoint) => checkpoint.manifest().region.clone(),

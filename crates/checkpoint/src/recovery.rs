@@ -5,7 +5,7 @@
 
 use crate::decision::{self, Decision, DecisionFile};
 use crate::origin::{Origin, RecoveryOptions};
-use crate::recovered::{Recovered, Source};
+use crate::recovered::{Recovered, RecoveredVariable, Source};
 use crate::restore::RestoreOptions;
 use crate::search::{Found, Search};
 use crate::{Checkpoint, Error, Result, workers};
@@ -86,6 +86,14 @@ impl Recovery {
     /// The attributes of that version: of the rank itself, or of rank 0 if the number of ranks is another one.
     pub fn attributes(&self) -> &Attributes {
         &self.recovered.attributes
+    }
+
+    /// The variables of that version; see [`Recovered::variables`].
+    ///
+    /// # Errors
+    /// As [`Recovered::variables`].
+    pub fn variables(&self) -> Result<Vec<RecoveredVariable>> {
+        self.recovered.variables()
     }
 
     /// What would have been newer and is damaged, in words.

@@ -41,6 +41,25 @@ static stillframe_region *begin_again(const char *name, uint32_t rank, uint32_t 
     return region;
 }
 
+// What a walk over the variables of the recovered version met: name, type and shape of each.
+static char variables[256];
+
+static bool note_variable(void *context, const stillframe_recovered_variable *found) {
+    (void)context;
+    size_t at = strlen(variables);
+    at += (size_t)snprintf(variables + at, sizeof variables - at, "%s %s ", found->name, found->dtype);
+    for (uint32_t axis = 0; axis < found->rank; axis++)
+        at += (size_t)snprintf(variables + at, sizeof variables - at, "%s%zu", axis ? "," : "", found->shape[axis]);
+    snprintf(variables + at, sizeof variables - at, ";");
+    return true;
+}
+
+static const char *recovered_variables(stillframe_region *region) {
+    variables[0] = 0;
+    OK(stillframe_recovered_variables(region, note_variable, NULL));
+    return variables;
+}
+
 static void a_checkpointer_saves_what_is_published_and_says_what_is_safe(void) {
     make_store();
     stillframe_region *region = make("saved");
@@ -134,6 +153,7 @@ static void a_region_begins_with_memory_or_a_checkpoint_or_nothing_and_says_whic
     int32_t u[100];
     for (int i = 0; i < 100; i++)
         u[i] = i;
+    CHECK(strcmp(recovered_variables(region), "") == 0);
     FAILS(STILLFRAME_NOTHING_RECOVERED, "'u'",
           stillframe_read_recovered(region, "u", "int32", 1, NULL, SHAPE(100), STILLFRAME_C, u));
     OK(stillframe_array(region, "t", "float64", 1, SHAPE(1000), (void **)&t));
@@ -141,6 +161,7 @@ static void a_region_begins_with_memory_or_a_checkpoint_or_nothing_and_says_whic
     OK(stillframe_track(region, "u", "int32", 2, SHAPE(20, 5), u));
     OK(stillframe_set_float(region, "time", 1.5));
     OK(stillframe_publish(region, 7, NULL));
+    FAILS(STILLFRAME_BAD_ARGUMENT, "it has published", stillframe_recovered_variables(region, note_variable, NULL));
     FAILS(STILLFRAME_BAD_ARGUMENT, "it has published",
           stillframe_read_recovered(region, "u", "int32", 1, NULL, SHAPE(100), STILLFRAME_C, u));
     save("heat");
@@ -151,6 +172,7 @@ static void a_region_begins_with_memory_or_a_checkpoint_or_nothing_and_says_whic
 
     region = begin_again("heat", 0, 0, &origin);
     CHECK(origin.kind == STILLFRAME_ORIGIN_MEMORY && origin.version == 8 && strstr(origin.sentence, "version 8"));
+    CHECK(strcmp(recovered_variables(region), "t float64 1000;u int32 20,5;") == 0);
     OK(stillframe_array(region, "t", "float64", 1, SHAPE(1000), (void **)&t));
     CHECK(t[999] == 0.75);
     int32_t read[20][5] = {{0}}, turned[3][2];
@@ -164,6 +186,8 @@ static void a_region_begins_with_memory_or_a_checkpoint_or_nothing_and_says_whic
     region = begin_again("heat", 0, 0, &origin);
     CHECK(origin.kind == STILLFRAME_ORIGIN_CHECKPOINT && origin.version == 7 && strstr(origin.path, "v000000000007"));
     CHECK(strstr(origin.sentence, origin.path));
+    CHECK(strcmp(recovered_variables(region), "t float64 1000;u int32 20,5;") == 0);
+    FAILS(STILLFRAME_BAD_ARGUMENT, "visitor", stillframe_recovered_variables(region, NULL, NULL));
     stillframe_attribute time;
     OK(stillframe_recovered_attribute(region, "time", &time));
     CHECK(time.type == STILLFRAME_FLOAT && time.real == 1.5);
@@ -189,6 +213,8 @@ static void a_region_begins_with_memory_or_a_checkpoint_or_nothing_and_says_whic
     CHECK(region == NULL);
     region = make("plain");
     FAILS(STILLFRAME_BAD_ARGUMENT, "made by stillframe_create", stillframe_fill(region, 0));
+    FAILS(STILLFRAME_BAD_ARGUMENT, "made by stillframe_create",
+          stillframe_recovered_variables(region, note_variable, NULL));
     FAILS(STILLFRAME_BAD_ARGUMENT, "made by stillframe_create", stillframe_recovered_attribute(region, "time", &time));
     OK(stillframe_unlink(region));
     remove_store();

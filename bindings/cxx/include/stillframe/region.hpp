@@ -197,6 +197,15 @@ struct published {
 /// What a region did since this producer made it.
 using statistics = stillframe_statistics;
 
+/// A variable of the version that `recover` found.
+struct recovered_variable {
+    std::string name;
+    /// Type of the elements, as `element<T>::dtype()` writes it.
+    std::string dtype;
+    /// Its extents: those of the global array if ranks had parts of one.
+    stillframe::shape shape;
+};
+
 /// A named set of variables, published together, by its producer.
 ///
 /// Its files stay when it is closed or destroyed, so that observers keep what they hold and the next producer of the name
@@ -389,6 +398,25 @@ public:
         if (const auto status = stillframe_recovered_attribute(handle(), name.c_str(), &found))
             return detail::failure(status);
         return detail::scalar_of(found);
+    }
+
+    /// The variables of the version that `recover` found, by name, before the first publish: of a group all that any of its
+    /// ranks had. None in a first run.
+    ///
+    /// Errors: `bad_argument` if the region is not from `recover`, or has published; those of reading checkpoints.
+    result<std::vector<recovered_variable>> try_recovered_variables() const {
+        std::vector<recovered_variable> variables;
+        const auto status = stillframe_recovered_variables(
+            handle(),
+            [](void* variables, const stillframe_recovered_variable* found) {
+                shape shape;
+                for (std::uint32_t axis = 0; axis < found->rank; ++axis) shape.append(found->shape[axis]);
+                static_cast<std::vector<recovered_variable>*>(variables)->push_back({found->name, found->dtype, shape});
+                return true;
+            },
+            &variables);
+        if (status) return detail::failure(status);
+        return variables;
     }
 
     /// Adds a loaned variable, whose content is written in place, whole, for each version.
@@ -612,6 +640,7 @@ public:
     }
     void fill(const std::string& name) { try_fill(name).value(); }
     scalar recovered_attribute(const std::string& name) const { return try_recovered_attribute(name).value(); }
+    std::vector<recovered_variable> recovered_variables() const { return try_recovered_variables().value(); }
     void remove(const std::string& name) { try_remove(name).value(); }
     void pin(const std::string& name) { try_pin(name).value(); }
     void unpin(const std::string& name) { try_unpin(name).value(); }

@@ -48,7 +48,7 @@ from ._polite import Polite
 from ._publication import Published
 from ._recovery import Origin, recover
 from ._region import Loan, Region, create
-from ._types import Part
+from ._types import Part, RecoveredVariable
 
 __all__ = [
     "Arena",
@@ -90,6 +90,7 @@ __all__ = [
     "RankInfo",
     "RankMissing",
     "ReadFragment",
+    "RecoveredVariable",
     "Region",
     "RegionInfo",
     "ResourceError",

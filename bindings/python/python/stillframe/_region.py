@@ -18,6 +18,7 @@ from ._publication import Published, Started
 from ._types import (
     Native,
     Part,
+    RecoveredVariable,
     Scalar,
     check_order,
     item_bytes,
@@ -82,6 +83,14 @@ class Region(Closing, metaclass=Made, by="stillframe.create(name) creates one"):
     def newest(self) -> int | None:
         """The newest version."""
         return self._native.newest
+
+    def recovered_variables(self) -> dict[str, RecoveredVariable]:
+        """The variables of what :func:`stillframe.recover` found by their names, before the first publish.
+
+        Of a group all that any of its ranks had; none if the region began with nothing.
+        """
+        rows = _native.recovered_variables(self._native)
+        return {name: RecoveredVariable(name, native, tuple(shape)) for name, native, shape in rows}
 
     def read(
         self,

@@ -199,6 +199,23 @@ def shape_of(shape: Any) -> tuple[int, ...]:
     return tuple(whole(f"extent of shape {shape!r}", extent, 0, (1 << 64) - 1) for extent in extents)
 
 
+class RecoveredVariable(NamedTuple):
+    """A variable of what :func:`stillframe.recover` found."""
+
+    name: str
+    #: The dtype's name, or for a record its fields and size.
+    native: Native
+    #: That of the global array if ranks had parts of one.
+    shape: tuple[int, ...]
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """The dtype as numpy knows it."""
+        if numpy is None:
+            raise MisuseError("this needs numpy; without it, see `native`")
+        return numpy_dtype(self.native)
+
+
 class Part(NamedTuple):
     """The box of a global array that a variable holds: the variable, with its own shape, begins at ``offset`` in an array
     of ``global_shape`` that the ranks of a program have together."""

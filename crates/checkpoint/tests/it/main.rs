@@ -9,6 +9,7 @@ mod foreign;
 mod interrupted;
 mod kill;
 mod reading;
+mod recovered;
 mod recovery;
 mod recovery_kill;
 #[cfg(feature = "points")]
