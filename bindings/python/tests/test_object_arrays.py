@@ -279,13 +279,12 @@ def test_xarray_opens_objects_by_name(model: tuple[sf.Object, dict[str, np.ndarr
     with pytest.raises(sf.NoRegion) as caught:
         xr.open_dataset("nothing", engine="stillframe", wait=0.1)
     assert "no object 'nothing'" in caught.value.__notes__[0]
-    # Where there are both, the region is meant; it has names for its axes itself.
+    # Where there are both, the region is meant.
     with sf.create("all") as region:
         region.array("v", shape=3, dtype="i4")
         region.publish(1)
         assert list(xr.open_dataset("all", engine="stillframe")) == ["v"]
-        with pytest.raises(sf.MisuseError, match="dims"):
-            xr.open_dataset("all", engine="stillframe", dims=("x",))
+        assert xr.open_dataset("all", engine="stillframe", dims=("x",))["v"].dims == ("x",)
         region.unlink()
 
 

@@ -95,6 +95,40 @@ def test_a_snapshot_is_a_dataset_too() -> None:
                 assert snapshot["u"].max() == 23, "it stays the caller's to close"
 
 
+def test_who_reads_names_dimensions_too() -> None:
+    with published():
+        with xr.open_dataset("melt", engine="stillframe", dims={"u": ("row", "column"), "f": ["i", "j"], "scalar": ()}) as ds:
+            assert ds["u"].dims == ("row", "column") and ds["f"].dims == ("i", "j") and ds["x"].dims == ("x",)
+            assert dict(ds["u"].attrs) == {"units": "K", "long_name": "temperature"}
+        # A sequence is for all with as many axes, as of an object; others keep what the program says.
+        with sf.open("melt") as observer, observer.newest() as snapshot:
+            ds = xr.open_dataset(snapshot, engine="stillframe", dims=("p", "q"), drop_variables="f")
+            assert ds["u"].dims == ("p_4", "q_6") and ds["x"].dims == ("x",) and "f" not in ds
+            ds.close()
+        for wrong, why in [
+            ({"v": ("x",)}, "no variable 'v'; the variables are: "),
+            ({"u": ("x",)}, "'u' has 2 axes"),
+            ({"u": ("x", "x")}, "does not name each of them once"),
+            ({"x": "x"}, "does not name each of them once"),
+        ]:
+            with pytest.raises(sf.MisuseError, match=why):
+                xr.open_dataset("melt", engine="stillframe", dims=wrong)
+
+
+def test_who_reads_a_group_names_the_axes_beside_that_of_the_ranks() -> None:
+    regions = [sf.create("plate", rank=rank, ranks=2) for rank in range(2)]
+    for rank, region in enumerate(regions):
+        region.array("u", (2, 3), part=((2 * rank, 0), (4, 3)), attrs={"dims": "a b"})
+        region.array("load", (5,))
+        region.publish(1)
+    with xr.open_dataset("plate", engine="stillframe", dims={"u": ("y", "x"), "load": ("n",)}) as ds:
+        assert ds["u"].dims == ("y", "x") and ds["u"].shape == (4, 3) and ds["load"].dims == ("rank", "n")
+    with pytest.raises(sf.MisuseError, match="'load' has an axis 'rank' of its own"):
+        xr.open_dataset("plate", engine="stillframe", dims={"load": ("rank",)})
+    for region in regions:
+        region.close()
+
+
 def test_dims_that_do_not_fit_stay_an_attribute() -> None:
     with sf.create("r") as region:
         region.array("u", (4, 6), attrs={"dims": "x"})

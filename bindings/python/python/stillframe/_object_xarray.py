@@ -63,13 +63,9 @@ def leaves(array: ObjectArray, path: tuple[str, ...]) -> Iterator[tuple[ObjectAr
 def dataset_of(reader: Reader, dims: Dims, dropped: Collection[str] = ()) -> xr.Dataset:
     """The dataset of a reader's version, without some variables."""
     found = [leaf for name in reader.schema.objects for leaf in leaves(reader.array(name), (name,))]
-    if isinstance(dims, Mapping):
-        unknown = sorted(dims.keys() - {array.name for array, _ in found})
-        if unknown:
-            known = ", ".join(array.name for array, _ in found)
-            raise MisuseError(f"dims: there is no variable '{unknown[0]}'; the variables are: {known}")
+    check_dims(dims, [array.name for array, _ in found])
     shown = [(array, path) for array, path in found if array.name not in dropped]
-    names = _native.name_dimensions([(array.name, array.shape, given_dims(array, dims)) for array, _ in shown])
+    names = _native.name_dimensions([(array.name, array.shape, given_dims(array.name, array.ndim, dims)) for array, _ in shown])
     variables = {
         array.name: variable_of(array, path, axes) for (array, path), axes in zip(shown, names, strict=True)
     }
@@ -85,16 +81,23 @@ def variable_of(array: ObjectArray, path: tuple[str, ...], dims: list[str]) -> x
     return xr.Variable(dims, indexing.LazilyIndexedArray(LazyArray(array, path)), None, encoding)
 
 
-def given_dims(array: ObjectArray, dims: Dims) -> list[str | None]:
-    """The name that is given to each axis, if one is."""
+def check_dims(dims: Dims, known: Collection[str]) -> None:
+    """Refuses names for the axes of a variable that there is not."""
+    unknown = sorted(dims.keys() - set(known)) if isinstance(dims, Mapping) else []
+    if unknown:
+        raise MisuseError(f"dims: there is no variable '{unknown[0]}'; the variables are: {', '.join(known)}")
+
+
+def given_dims(name: str, ndim: int, dims: Dims) -> list[str | None]:
+    """The name that is given to each axis of a variable, if one is."""
     given: Sequence[str] | None
     if isinstance(dims, Mapping):
-        given = dims.get(array.name)
+        given = dims.get(name)
     else:
-        given = dims if dims is not None and len(dims) == array.ndim else None
+        given = dims if dims is not None and len(dims) == ndim else None
     if given is None:
-        return [None] * array.ndim
+        return [None] * ndim
     names = list(given)
-    if isinstance(given, str) or len(names) != array.ndim or len(set(names)) != array.ndim:
-        raise MisuseError(f"dims: '{array.name}' has {array.ndim} axes, and {given!r} does not name each of them once")
+    if isinstance(given, str) or len(names) != ndim or len(set(names)) != ndim:
+        raise MisuseError(f"dims: '{name}' has {ndim} axes, and {given!r} does not name each of them once")
     return [*names]

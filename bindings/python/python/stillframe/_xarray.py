@@ -17,7 +17,7 @@ from . import _native
 from ._errors import MisuseError, NoObject, NoRegion, NoVersion, Timeout
 from ._group import GroupSnapshot, open_any
 from ._object import Dims, Object, ObjectVersion, open_object
-from ._object_xarray import dataset_of
+from ._object_xarray import check_dims, dataset_of, given_dims
 from ._observer import Snapshot, Variable
 from ._types import CHUNK_BYTES, Native, Scalar, number_dtype, numbers_of
 from ._whole import Whole, names_of
@@ -54,7 +54,8 @@ class Engine(BackendEntrypoint):
         :param version: the version, the newest one if None.
         :param wait: most seconds to wait for the region and its first version, or for the object; for ever if None.
         :param dir: where regions lie; ``$STILLFRAME_DIR`` or ``/dev/shm/stillframe-<uid>`` if None.
-        :param dims: of an object the names of its dimensions, as for :meth:`stillframe.Object.to_xarray`.
+        :param dims: names of the dimensions, ``{"u": ("y", "x")}``, or a sequence for all variables with as many axes, rather than
+            those of the attribute ``dims``; an axis ``rank`` is not among them.
         """
         close: Callable[[], None] | None = None
         dropped = {drop_variables} if isinstance(drop_variables, str) else set(drop_variables or ())
@@ -66,13 +67,11 @@ class Engine(BackendEntrypoint):
             return dataset_of(found._reader, dims, dropped)
         if not isinstance(found, (Snapshot, GroupSnapshot)):
             raise MisuseError(f"{filename_or_obj!r}: give the name of a region, group or object, or a snapshot")
-        if dims is not None:
-            raise MisuseError("dims: only objects are given names for dimensions; variables of regions have them as attribute")
         held = found
         if name is not None:
             close = held.close
         reopen = None if name is None else (name, held.version, None if dir is None else os.fspath(dir))
-        variables = {name: of for name, of in variables_of(held, reopen).items() if name not in dropped}
+        variables = {name: of for name, of in variables_of(held, reopen, dims).items() if name not in dropped}
         dataset = xr.Dataset(variables, attrs=attributes_of(held, name))
         if close is not None:
             dataset.set_close(close)
@@ -129,21 +128,25 @@ class Content(NamedTuple):
     attrs: Mapping[str, Scalar]
     chunks: tuple[Any, ...]
 
-    @property
-    def given(self) -> list[str | None]:
-        """The name that the program gives to each axis, if it gives one."""
+    def given(self, dims: Dims) -> list[str | None]:
+        """The name that the reader, or else the program, gives to each axis, if one does."""
         stacked: list[str | None] = ["rank"] if isinstance(self.about, Whole) and self.about.stacked else []
         count = len(self.array.shape) - len(stacked)
+        asked = given_dims(self.name, count, dims)
+        if None not in asked:
+            if stacked and "rank" in asked:
+                raise MisuseError(f"dims: '{self.name}' has an axis 'rank' of its own: give another name")
+            return [*stacked, *asked]
         text = self.attrs.get(DIMS)
         names = _native.given_dimensions(text, count) if isinstance(text, str) else None
         if names is None or "rank" in names and stacked:
             return [*stacked, *(None,) * count]
         return [*stacked, *names]
 
-    def to_variable(self, dims: list[str]) -> xr.Variable:
-        """The array with names for its axes, and what is known of it."""
+    def to_variable(self, dims: list[str], given: list[str | None]) -> xr.Variable:
+        """The array with names for its axes, those that were given and those that were made, and what is known of it."""
         # Names that no axis has stay an attribute.
-        told = {key: value for key, value in self.attrs.items() if key != DIMS or None in self.given}
+        told = {key: value for key, value in self.attrs.items() if key != DIMS or None in given}
         if self.about.units:
             told["units"] = self.about.units
         # Memory can be cut anywhere: only where there is something to gain is a choice proposed.
@@ -152,11 +155,13 @@ class Content(NamedTuple):
         return xr.Variable(dims, indexing.LazilyIndexedArray(self.array), told, encoding)
 
 
-def variables_of(held: Held, reopen: Reopen | None) -> dict[str, xr.Variable]:
+def variables_of(held: Held, reopen: Reopen | None, dims: Dims) -> dict[str, xr.Variable]:
     """The variables, none of which has been read."""
     contents = list(contents_of(held, reopen))
-    names = _native.name_dimensions([(one.name, one.array.shape, one.given) for one in contents])
-    return {one.name: one.to_variable(dims) for one, dims in zip(contents, names, strict=True)}
+    check_dims(dims, [one.name for one in contents])
+    given = [one.given(dims) for one in contents]
+    names = _native.name_dimensions([(one.name, one.array.shape, axes) for one, axes in zip(contents, given, strict=True)])
+    return {one.name: one.to_variable(axes, own) for one, axes, own in zip(contents, names, given, strict=True)}
 
 
 def contents_of(held: Held, reopen: Reopen | None) -> Iterator[Content]:
