@@ -44,8 +44,9 @@ Files:
   .npy  any dtype, bfloat16 as float32, in the order of the variable's memory; numpy.load reads it
   .csv  numbers on up to two axes as a bare matrix; otherwise one line per element under a
         heading, first its indices in the variable (i0,i1,...), then its value or fields
-  .png  one axis as a line, two as a map of colours (rows run down, complex numbers by
-        magnitude, axes longer than 1024 averaged); numbers beside it are indices in the variable
+  .png  one axis as a line, two as a map of colours (rows run down, of Fortran-order arrays the
+        first index to the right, complex numbers by magnitude, axes longer than 1024 averaged);
+        numbers beside it are indices in the variable
   .svg  the same picture as shapes and text, for print and to be edited
 
 With --json: {\"region\" or \"object\", \"version\", \"published_ns\", \"variable\", \"dtype\", \"shape\",

@@ -119,9 +119,17 @@ impl ValueFormatter<f64> for Axis<'_> {
     }
 }
 
+/// Room to the right of a heading.
+const BEHIND: u32 = 6;
+
+/// How wide a picture is in which a heading from `left` on has room.
+pub fn heading_room(left: u32, [title, about]: &[String; 2]) -> u32 {
+    left + text_width(title, TITLE).max(text_width(about, TEXT - 1)) + BEHIND
+}
+
 /// Writes what is shown, and below it what is to be known of it.
 pub fn write_heading<B: DrawingBackend>(area: &Area<B>, left: u32, [title, about]: &[String; 2]) -> Drawn<B> {
-    let room = (area.dim_in_pixel().0 / SCALE).saturating_sub(left + 6);
+    let room = (area.dim_in_pixel().0 / SCALE).saturating_sub(left + BEHIND);
     let (ink, muted) = (rgb(INK), rgb(MUTED));
     let font = (FAMILY, TITLE * SCALE).into_font().color(&ink);
     let place = |y: u32| ((left * SCALE) as i32, (y * SCALE) as i32);

@@ -1,6 +1,7 @@
-//! Two axes as a map of colours: rows run down, columns to the right.
+//! Two axes as a map of colours. Rows run down and columns to the right; of a Fortran-order array the first index, which runs fastest
+//! in it, runs to the right, and the second one down.
 
-use super::axes::{BOTTOM, Frame, TOP, Tick, label_room, write_heading};
+use super::axes::{BOTTOM, Frame, TOP, Tick, heading_room, label_room, write_heading};
 use super::sheet::{Area, Drawn, Plot, Raster};
 use super::{Caption, Range, colour, heading, scale, visit_numbers};
 use crate::failure::Failure;
@@ -9,6 +10,7 @@ use crate::selection::Selection;
 use crate::slice::Axis;
 use plotters::chart::LabelAreaPosition;
 use plotters::prelude::DrawingBackend;
+use stillframe::Order;
 
 /// Cells along an axis; longer axes are averaged down to that.
 const CELLS_MAX: usize = 1024;
@@ -16,8 +18,9 @@ const CELLS_MAX: usize = 1024;
 const PIXELS_WANTED: usize = 800;
 /// No side of the map is shorter than that.
 const PIXELS_MIN: usize = 96;
-/// No picture is narrower than that: the heading has to have room.
+/// No picture is narrower than that, and none is made wider than that for its heading.
 const WIDTH_MIN: u32 = 460;
+const WIDTH_MAX: u32 = 1600;
 const BAR_WIDTH: u32 = 20;
 const BAR_APART: u32 = 22;
 const BAR_SHADES: usize = 256;
@@ -73,14 +76,17 @@ impl Map {
     /// Reads the numbers.
     pub fn new(source: &dyn Source, selection: &Selection, caption: &Caption) -> Result<Map, Failure> {
         let axes = selection.kept();
-        let (mut rows, mut columns) = (Side::new(axes[0]), Side::new(axes[1]));
+        let is_turned = selection.order == Order::Fortran;
+        let (down, right) = if is_turned { (axes[1], axes[0]) } else { (axes[0], axes[1]) };
+        let (mut rows, mut columns) = (Side::new(down), Side::new(right));
         let pixels = (PIXELS_WANTED / rows.cells.max(columns.cells)).max(1);
         rows.pixels = pixels.max(PIXELS_MIN.div_ceil(rows.cells));
         columns.pixels = pixels.max(PIXELS_MIN.div_ceil(columns.cells));
         // The sum of the finite values of each cell, and how many they are.
         let mut cells = vec![(0.0, 0u32); rows.cells * columns.cells];
         let mut range = Range::EMPTY;
-        visit_numbers(source, selection, &mut |[row, column], value| {
+        visit_numbers(source, selection, &mut |[first, second], value| {
+            let (row, column) = if is_turned { (second, first) } else { (first, second) };
             range.add(value);
             if value.is_finite() {
                 let cell = &mut cells[row / rows.elements * columns.cells + column / columns.elements];
@@ -108,8 +114,12 @@ impl Map {
             rasters.push(Raster { left, top: TOP, width: BAR_WIDTH, height, columns: 1, colours: shades.collect() });
         }
         let right = left + width + BAR_APART + BAR_WIDTH + label_room(&bar) + 8;
-        let size = [right.max(WIDTH_MIN), TOP + height + BOTTOM];
-        Ok(Map { heading: heading(selection, caption, range), size, left, bar, x, y, rasters })
+        let mut heading = heading(selection, caption, range);
+        if is_turned {
+            heading[1] += ", first index to the right";
+        }
+        let width = right.max(heading_room(left, &heading).clamp(WIDTH_MIN, WIDTH_MAX));
+        Ok(Map { heading, size: [width, TOP + height + BOTTOM], left, bar, x, y, rasters })
     }
 }
 

@@ -284,15 +284,59 @@ mod tests {
         assert!(reader.info().width > 100);
     }
 
+    /// Rows, columns and colours of a map, row by row.
+    fn cells(shape: &[usize], order: Order, value: impl Fn(usize) -> f32) -> (usize, usize, Vec<Colour>) {
+        let count: usize = shape.iter().product();
+        let memory = Memory::new((0..count).flat_map(|place| value(place).to_ne_bytes()).collect());
+        let caption = Caption { region: "heat".into(), version: 7 };
+        let map = Map::new(&memory, &selection(DType::Float(4), order, shape, &[]), &caption).unwrap();
+        let raster = &sheet::Plot::rasters(&map)[0];
+        (raster.colours.len() / raster.columns, raster.columns, raster.colours.clone())
+    }
+
     #[test]
     fn rows_run_down_and_columns_to_the_right() {
-        // Only the element [0, 1] is high, so the brightest cell is the upper right one.
-        let canvas = picture(&[2, 2], Order::C, |place| if place == 1 { 1.0 } else { 0.0 }).unwrap();
-        let other = picture(&[2, 2], Order::Fortran, |place| if place == 2 { 1.0 } else { 0.0 }).unwrap();
-        assert_eq!(canvas.pixels, other.pixels);
-        let high = colour::viridis(1.0);
-        let cells: Vec<usize> = (0..canvas.pixels.len()).filter(|at| canvas.pixels[*at] == high).collect();
-        let rows = cells.iter().map(|at| at / canvas.width);
-        assert!(rows.max().unwrap() < canvas.height * 6 / 10);
+        let (rows, columns, colours) = cells(&[2, 3], Order::C, |place| f32::from(place == 2));
+        assert_eq!((rows, columns), (2, 3));
+        let is_high: Vec<bool> = colours.iter().map(|colour| *colour == colour::viridis(1.0)).collect();
+        assert_eq!(is_high, [false, false, true, false, false, false], "[0, 2] is the upper right");
+    }
+
+    #[test]
+    fn what_runs_fastest_runs_to_the_right() {
+        // The same numbers one behind the other: of a plate that a C program calls [y, x], and a Fortran program (x, y).
+        for shape in [[2, 3], [1, 5], [40, 1], [30, 2000]] {
+            let c = cells(&shape, Order::C, |place| place as f32);
+            let fortran = cells(&[shape[1], shape[0]], Order::Fortran, |place| place as f32);
+            assert!(c == fortran, "{shape:?}");
+        }
+        let file = String::from_utf8(written(&[3, 2], Order::Fortran, |place| place as f32, Format::Svg).unwrap());
+        assert!(file.unwrap().contains("float32 (3, 2), 0 to 5, first index to the right"));
+    }
+
+    #[test]
+    fn no_heading_is_cut_off_where_a_wider_picture_has_room_for_it() {
+        let caption = Caption { region: "the-rod-of-the-northern-reactor".into(), version: 123_456_789 };
+        let said = |shape: &[usize], order: Order, region: &str| {
+            let count: usize = shape.iter().product();
+            let bytes = (0..count).flat_map(|place| (place as f32).to_ne_bytes()).collect();
+            let caption = Caption { region: region.into(), ..caption };
+            let mut file = Vec::new();
+            let selection = selection(DType::Float(4), order, shape, &[]);
+            write(&Memory::new(bytes), &selection, &caption, Format::Svg, &mut file).unwrap();
+            String::from_utf8(file).unwrap()
+        };
+        for shape in [&[200, 3][..], &[3, 200], &[2, 2], &[50]] {
+            for order in [Order::C, Order::Fortran] {
+                let file = said(shape, order, &caption.region);
+                assert!(
+                    file.contains("the-rod-of-the-northern-reactor, version 123456789") && !file.contains('…'),
+                    "{shape:?}"
+                );
+            }
+        }
+        // A name without end makes no picture without end.
+        let file = said(&[2, 2], Order::C, &"x".repeat(400));
+        assert!(file.contains('…') && file.starts_with("<svg width=\"1600\""), "{}", &file[..60]);
     }
 }
