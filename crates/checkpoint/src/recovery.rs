@@ -8,7 +8,7 @@ use crate::origin::{Origin, RecoveryOptions};
 use crate::recovered::{Recovered, RecoveredVariable, Source};
 use crate::restore::RestoreOptions;
 use crate::search::{Found, Search};
-use crate::{Checkpoint, Error, Result, workers};
+use crate::{Checkpoint, Result, workers};
 use std::ops::{Deref, DerefMut};
 use stillframe::{Attributes, DType, Element, Family, Order, Region, TrackerKind, VariableId};
 use stillframe_kernel::points;
@@ -156,9 +156,10 @@ impl RecoveryOptions {
     /// All ranks of a group that begin while one of them lives go on from the same version, whatever each of them had.
     ///
     /// # Errors
-    /// Of the engine: `InUse` if a producer of the name, or a rank of an earlier run, lives; `Corrupt` if what is in memory
-    /// is damaged and there is no checkpoint. [`Error::NoCheckpoint`] if there are checkpoints but none is good, and nothing
-    /// is in memory; [`Error::NoSuchVersion`] if a version was asked for that is nowhere. Nothing is lost then.
+    /// Of the engine: `InUse` if a producer of the name, or a rank of an earlier run, lives; `Corrupt` if what is in memory is damaged
+    /// and there is no checkpoint. [`Error::NoCheckpoint`](crate::Error::NoCheckpoint) if there are checkpoints but none is good, and
+    /// nothing is in memory; [`Error::NoSuchVersion`](crate::Error::NoSuchVersion) if a version was asked for that is nowhere. Nothing
+    /// is lost then.
     pub fn open(self, name: &str) -> Result<Recovery> {
         match self.region.rank_and_ranks() {
             None => self.open_region(name),
@@ -208,10 +209,7 @@ impl RecoveryOptions {
     fn bring(&self, checkpoint: &Checkpoint, name: &str, ranks: Option<u32>, search: &mut Search) -> Result<bool> {
         let result = match checkpoint.manifest().ranks == ranks {
             true => RestoreOptions::new().replace(true).restore(checkpoint, &self.region, name, &|_| {}).map(drop),
-            false => checkpoint.verify(workers::default_threads(), &|_| {}).and_then(|damages| match damages.first() {
-                None => Ok(()),
-                Some(damage) => Err(Error::Damaged { path: checkpoint.path().into(), why: damage.to_string() }),
-            }),
+            false => checkpoint.check_chunks(workers::default_threads()),
         };
         match result {
             Err(error) if error.family() == Family::Corrupt => {

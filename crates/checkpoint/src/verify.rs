@@ -73,6 +73,24 @@ impl Checkpoint {
         Ok(damages)
     }
 
+    /// Reads all chunks and compares them with their checksums. What describes the arrays to other programs is not looked at: reading
+    /// the checkpoint here takes nothing of it, and other programs may have changed it with good reason.
+    ///
+    /// # Errors
+    /// [`Error::Damaged`](crate::Error::Damaged) with one that is damaged.
+    pub(crate) fn check_chunks(&self, threads: usize) -> Result<()> {
+        self.check_counts().map_err(|damage| damage.of(self.path()))?;
+        let damage = Mutex::new(None);
+        workers::work(threads, self.chunks(), |(variable, chunk), scratch: &mut Scratch| {
+            let found = self.check_chunk(variable, chunk, scratch).err();
+            let mut damage = damage.lock().unwrap_or_else(|poison| poison.into_inner());
+            *damage = damage.take().or(found);
+            damage.is_none()
+        });
+        let damage = damage.into_inner().unwrap_or_else(|poison| poison.into_inner());
+        damage.map_or(Ok(()), |damage| Err(damage.of(self.path())))
+    }
+
     /// The files that are no chunks and are damaged or missing: what describes the arrays to other programs. To read the
     /// checkpoint here nothing of them is needed.
     pub fn verify_descriptions(&self) -> Vec<Damage> {

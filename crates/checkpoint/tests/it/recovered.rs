@@ -1,8 +1,9 @@
 //! What there is in the version that was recovered.
 
 use crate::reading::{Place, watchdog};
+use std::path::{Path, PathBuf};
 use stillframe::{Declaration, Element, Group, Kind, Part, Region};
-use stillframe_checkpoint::{Error, Recovery, RecoveryOptions, SaveOptions, Saver};
+use stillframe_checkpoint::{Error, Origin, Recovery, RecoveryOptions, RestoreOptions, SaveOptions, Saver};
 
 const GLOBAL: [usize; 2] = [6, 5];
 
@@ -25,6 +26,23 @@ fn publish(place: &Place, rank: u32, ranks: u32) -> Region {
     region
 }
 
+/// Saves the group of two ranks, and forgets it in memory.
+fn save(place: &Place) -> PathBuf {
+    let ranks: Vec<Region> = (0..2).map(|rank| publish(place, rank, 2)).collect();
+    let group = Group::options().dir(place.shm()).open("g").unwrap();
+    let saver = Saver::open(place.store(), SaveOptions::default()).unwrap();
+    let saved = saver.save(&group.newest().unwrap(), &|_| {}).unwrap().path;
+    drop((ranks, group));
+    std::fs::remove_dir_all(place.shm()).unwrap();
+    saved
+}
+
+/// Writes a file of a checkpoint anew, as other programs do.
+fn rewrite(path: &Path, text: &str) {
+    std::fs::remove_file(path).unwrap();
+    std::fs::write(path, text).unwrap();
+}
+
 fn listed(recovery: RecoveryOptions) -> Vec<(String, String, Vec<usize>)> {
     let recovery = recovery.open("g").unwrap();
     let rows = recovery.variables().unwrap().into_iter();
@@ -45,11 +63,8 @@ fn variables_are_listed_from_memory_and_from_checkpoints_for_any_number_of_ranks
     let place = Place::new("listed");
     assert_eq!(listed(Recovery::options().region(place.options()).checkpoints(place.store())), []);
     let place = Place::new("listed-ranks");
-    let ranks: Vec<Region> = (0..2).map(|rank| publish(&place, rank, 2)).collect();
-    let group = Group::options().dir(place.shm()).open("g").unwrap();
-    let saver = Saver::open(place.store(), SaveOptions::default()).unwrap();
-    saver.save(&group.newest().unwrap(), &|_| {}).unwrap();
-    drop((ranks, group));
+    save(&place);
+    drop((0..2).map(|rank| publish(&place, rank, 2)).collect::<Vec<_>>());
     // As many ranks: each is told what it had itself.
     assert_eq!(listed(options(&place, 1, 2)), expected(2));
     assert_eq!(listed(options(&place, 0, 2)), expected(1));
@@ -79,4 +94,46 @@ fn each_listed_variable_can_be_read_as_it_is_listed() {
         assert_eq!(recovered.describe(&found.name).unwrap(), (found.dtype, found.shape));
     }
     assert!(matches!(recovered.describe("w"), Err(Error::Engine(stillframe::Error::UnknownVariable { .. }))));
+}
+
+#[test]
+fn what_other_programs_add_to_a_checkpoint_keeps_no_number_of_ranks_from_going_on() {
+    let _watchdog = watchdog(60);
+    for ranks in [2, 3] {
+        let place = Place::new("extended");
+        let saved = save(&place);
+        // An attribute more, no consolidated metadata, and a file beside the arrays; and an array that nobody else can open.
+        let root = saved.join("zarr.json");
+        let text = std::fs::read_to_string(&root).unwrap();
+        let mut json: serde_json::Value = serde_json::from_str(&text).unwrap();
+        json["attributes"]["reviewed"] = "yes".into();
+        json.as_object_mut().unwrap().remove("consolidated_metadata");
+        rewrite(&root, &json.to_string());
+        std::fs::write(saved.join("notes"), "mine").unwrap();
+        rewrite(&saved.join("1/u/zarr.json"), "{");
+        let recovery = options(&place, 0, ranks).open("g").unwrap();
+        assert_eq!(recovery.skipped(), [""; 0], "{ranks} ranks");
+        assert!(matches!(recovery.origin(), Origin::Checkpoint { version: 3, .. }), "{ranks} ranks");
+        drop(recovery);
+        // Who restores it is told what was not needed.
+        let region = Region::options().dir(place.path().join("elsewhere"));
+        let restored = RestoreOptions::new().restore_newest(place.store(), &region, "g", &|_| {}).unwrap();
+        let damages: Vec<&Path> = restored.damages.iter().map(|damage| &*damage.path).collect();
+        assert_eq!(damages, [Path::new("1/u/zarr.json"), Path::new("zarr.json")]);
+    }
+}
+
+#[test]
+fn a_damaged_chunk_keeps_every_number_of_ranks_from_going_on() {
+    let _watchdog = watchdog(60);
+    for ranks in [2, 3] {
+        let place = Place::new("damaged");
+        let chunk = save(&place).join("1/u/c.0.0");
+        let bytes = std::fs::read(&chunk).unwrap().into_iter().map(|byte| !byte).collect::<Vec<u8>>();
+        std::fs::remove_file(&chunk).unwrap();
+        std::fs::write(&chunk, bytes).unwrap();
+        let refused = options(&place, 0, ranks).open("g").map(|_| ()).unwrap_err();
+        assert!(matches!(refused, Error::NoCheckpoint { .. }), "{refused}");
+        assert!(refused.to_string().contains("1/u/c.0.0"), "{refused}");
+    }
 }
