@@ -70,12 +70,12 @@ pub fn recovered_variable<'py>(
     Ok((convert::dtype_to_python(py, &dtype)?, shape))
 }
 
-/// Name, type and shape of the variables that were recovered.
+/// Name, type and shape of a variable.
+type VariableRow<'py> = (String, Bound<'py, PyAny>, Vec<usize>);
+
+/// The variables that were recovered.
 #[pyfunction]
-pub fn recovered_variables<'py>(
-    py: Python<'py>,
-    region: &crate::region::Region,
-) -> PyResult<Vec<(String, Bound<'py, PyAny>, Vec<usize>)>> {
+pub fn recovered_variables<'py>(py: Python<'py>, region: &crate::region::Region) -> PyResult<Vec<VariableRow<'py>>> {
     let found = region.shared.with_recovered(py, |recovered, _, _| Ok(recovered.variables()?))?;
     let row = |variable: RecoveredVariable| {
         Ok((variable.name, convert::dtype_to_python(py, &variable.dtype)?, variable.shape))

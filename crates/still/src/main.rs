@@ -204,7 +204,7 @@ fn explain(error: &clap::Error) -> ExitCode {
     let told: Vec<&str> =
         lines.take_while(|line| !line.starts_with("Usage:") && !line.starts_with("For more")).collect();
     let told: Vec<&str> = told.into_iter().filter(|line| !is_misleading(error, line)).collect();
-    let command = command_of(&text);
+    let command = command_of(text);
     let is_option = error.kind() == ErrorKind::UnknownArgument;
     let advice = match command.strip_prefix("still ") {
         Some("get" | "stats") if is_option => {

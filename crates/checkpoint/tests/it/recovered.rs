@@ -31,7 +31,7 @@ fn save(place: &Place) -> PathBuf {
     let ranks: Vec<Region> = (0..2).map(|rank| publish(place, rank, 2)).collect();
     let group = Group::options().dir(place.shm()).open("g").unwrap();
     let saver = Saver::open(place.store(), SaveOptions::default()).unwrap();
-    let saved = saver.save(&group.newest().unwrap(), &|_| {}).unwrap().path;
+    let saved = saver.save(group.newest().unwrap(), &|_| {}).unwrap().path;
     drop((ranks, group));
     std::fs::remove_dir_all(place.shm()).unwrap();
     saved
