@@ -232,6 +232,11 @@ formats: ## checkpoints and exports, opened by zarr-python, xarray, h5py and net
 	$(TEST_BUILD)
 	$(PYTEST) tests/formats
 
+readers: ## checkpoints, opened by each reader of Zarr in the table of docs/formats.md
+	scripts/setup.sh export formats readers
+	$(TEST_BUILD)
+	$(PYTEST) -m long tests/formats
+
 newest: ## the Python package and its formats with the newest Python that is there and the newest versions of what they use
 	export STILLFRAME_REQUIREMENTS=scripts/requirements-newest.txt STILLFRAME_VENV=$(TARGET)/newest; \
 	PYTHON=$$(compgen -c python3. | grep -xE 'python3\.[0-9]+' | sort -uV | tail -n 1 || echo python3) scripts/setup.sh export test formats

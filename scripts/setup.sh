@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Makes a machine with Rust, a C compiler and Python 3.11 ready: scripts/setup.sh [--optional] [STEP]...
 # Steps: c, cxx, fortran, mpi, openmpi, tcasm, xpmem, memory, containers, slurm, etcd, nodes, fabric, link, valgrind, cmake, pkg-config, export, rivals, pages,
-# pages-programs, kernels (Debian packages); nextest, numpy, test, formats, plots, sst, dist (Python packages); wheel, demo,
+# pages-programs, kernels (Debian packages); nextest, numpy, test, formats, plots, sst, dist (Python packages); wheel, demo, readers,
 # demo-short, crates (what is built or put elsewhere). `export-features` alone prints what cargo has to be given to build still-export.
 #
 # All steps are asked first, and what they lack is installed at once: Debian packages by one apt-get update and one install, which
@@ -126,6 +126,8 @@ ask() {
             need has_formats libhdf5-dev,libnetcdf-dev; need xxhsum xxhash; need h5dump hdf5-tools; need ncdump netcdf-bin
             packages+=(numpy pytest xarray h5py h5netcdf netCDF4 zarr)
             ;;
+        # Where there is no Python 3.12 or no Node, those who need it are left out.
+        readers) need xxhsum xxhash; need ncdump netcdf-bin; packages+=(numpy pytest); builds+=(install_readers) ;;
         plots) packages+=(numpy matplotlib xarray) ;;
         sst) packages+=(adios2 numpy) ;;
         dist) packages+=(maturin numpy) ;;
@@ -250,6 +252,39 @@ name_mpich() {
     if [[ $known == *libmpich.so.12* && $known != *libmpi.so.12* && ! -e $name ]]; then
         cc -x c /dev/null -shared -Wl,-soname,libmpi.so.12 -Wl,--no-as-needed -l:libmpich.so.12 -o "$name"
     fi
+}
+
+# The readers of Zarr in docs/formats.md, each in the version that stands there.
+install_readers() {
+    local pins=tests/formats/readers folder=target/readers newer
+    mkdir -p "$folder"
+    newer=$(find_python 12) || say "readers: those that need Python 3.12 are left out"
+    install_reader "$folder/python-3.11" "$python" "$pins/python-3.11.txt"
+    [ -z "$newer" ] || install_reader "$folder/python-3.12" "$newer" "$pins/python-3.12.txt"
+    if ! command -v npm >/dev/null || ! command -v node >/dev/null; then
+        say "readers: those that need Node are left out"
+    elif ! cmp -s "$pins/package-lock.json" "$folder/node/package-lock.json" || [ ! -e "$folder/node/node_modules" ]; then
+        mkdir -p "$folder/node"
+        cp "$pins/package.json" "$pins/package-lock.json" "$folder/node"
+        alone npm try_thrice npm ci --silent --ignore-scripts --prefix "$folder/node" >&2
+    fi
+}
+
+install_reader() {
+    local folder=$1 python=$2 requirements=$3
+    mapfile -t pinned < <(grep -v '^#' "$requirements")
+    alone venv install_python "$folder" "${pinned[@]}"
+}
+
+# A Python 3 whose minor version is this or later, also one of pyenv's, whose names are there before there is a program.
+find_python() {
+    local found
+    for found in $(compgen -c python3. | grep -xE 'python3\.[0-9]+' | sort -uV) "${PYENV_ROOT:-$HOME/.pyenv}"/versions/3.*/bin/python3; do
+        "$found" -c "import sys, ensurepip; sys.exit(sys.version_info < (3, $1))" 2>/dev/null || continue
+        echo "$found"
+        return
+    done
+    return 1
 }
 
 # What cargo builds of others, so that no build needs the network.
