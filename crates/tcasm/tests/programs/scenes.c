@@ -786,7 +786,8 @@ static void errors(void) {
     CHECK(msync(data, bytes, PUBLISH) == -1 && errno == ENOMEM);
     view = look(file, bytes);
     CHECK(is(view, 0, 3 * PAGE, 5) && is(view, 3 * PAGE, 4 * PAGE, 4) && is(view, 4 * PAGE, bytes, 6));
-    let_go(data, bytes);
+    let_go(data, 3 * PAGE);
+    let_go(data + 4 * PAGE, bytes - 4 * PAGE);
     data = work_on(file, bytes);
     CHECK(data[0] == 5 && msync(data, bytes, PUBLISH) == 0);
     /* A file without length has nothing to publish, and a short one less than the mapping. */
@@ -1257,7 +1258,11 @@ static void unmapped_while_publishing(void) {
         CHECK(is(view, 0, 100 * PAGE, view[0]) && is(view, 100 * PAGE, 400 * PAGE, view[100 * PAGE]));
         CHECK(is(view, 400 * PAGE, bytes, view[400 * PAGE]));
         let_go(view, bytes);
-        let_go(data, bytes);
+        /* Where it is gone, something of the library's own may be by now. */
+        if (round % 2 == 0) {
+            let_go(data, 100 * PAGE);
+            let_go(data + 400 * PAGE, 100 * PAGE);
+        }
     }
 }
 
