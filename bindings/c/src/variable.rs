@@ -278,7 +278,9 @@ pub extern "C" fn stillframe_track_section(
         let order = order_of(order)?;
         let dtype = call.text_or_null("dtype", dtype)?.map(dtype_of).transpose()?;
         let (address, shape) = call.place(rank, shape, data)?;
-        let strides = call.slice("strides", strides, shape.len())?;
+        // Without elements there is no way from one to the next.
+        let none = vec![0; if strides.is_null() && shape.contains(&0) { shape.len() } else { 0 }];
+        let strides = if none.is_empty() { call.slice("strides", strides, shape.len())? } else { &none[..] };
         with(region, |region, variables| {
             variables.place_section(region, variable, address, shape, order, (strides, dtype))
         })

@@ -209,7 +209,7 @@ impl Writer for File {
     }
 
     fn write(&mut self, number: usize, start: &[usize], count: &[usize], bytes: &[u8]) -> Result<(), Refusal> {
-        let Some((dataset, _, what, dtype)) = self.arrays.get(number) else { return Ok(()) };
+        let (dataset, _, what, dtype) = self.arrays.get(number).ok_or_else(|| Refusal::no_array(number))?;
         let fail = |error: hdf5::Error| on(what.clone())(error);
         let elements: usize = count.iter().product();
         if elements * dtype.size() != bytes.len() {

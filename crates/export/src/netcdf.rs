@@ -293,7 +293,8 @@ impl Writer for File {
     }
 
     fn write(&mut self, number: usize, start: &[usize], count: &[usize], bytes: &[u8]) -> Result<(), Refusal> {
-        let Some(Variable { group, id, element, repeated, path }) = self.arrays.get(number) else { return Ok(()) };
+        let array = self.arrays.get(number).ok_or_else(|| Refusal::no_array(number))?;
+        let Variable { group, id, element, repeated, path } = array;
         let elements: usize = count.iter().product();
         if elements * element != bytes.len() {
             let text = format!("{} bytes for {elements} elements of {element}", bytes.len());

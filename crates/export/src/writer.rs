@@ -28,6 +28,13 @@ pub enum Refusal {
     Name(Error),
 }
 
+impl Refusal {
+    /// There is no array of this number.
+    pub fn no_array(number: usize) -> Refusal {
+        Refusal::Library { what: format!("array {number}"), text: "it was not added before its elements".into() }
+    }
+}
+
 /// A file of the format, written from begin to end: all groups with their arrays, then the pieces of these. Whoever adds an array to
 /// a netCDF file behind pieces of another has the library look at all that were added before.
 pub trait Writer {

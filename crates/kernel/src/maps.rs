@@ -98,7 +98,7 @@ impl Maps {
 
     /// Checks of several ranges, made one right after the other.
     pub fn checks(&self) -> Checks<'_> {
-        Checks { maps: self, readable: 0..0, of_file: 0..0 }
+        Checks { maps: self, readable: [const { 0..0 }; MAPPINGS_MAX], last: 0, next: 0, of_file: 0..0 }
     }
 
     /// The mapping in which an address lies, if there is one.
@@ -170,43 +170,60 @@ impl Maps {
     }
 }
 
-/// Checks of ranges of which many lie in one mapping: what the kernel said of a mapping holds for all of them.
+/// Checks of ranges of which many lie in few mappings: what the kernel said of a mapping holds for all of them.
 #[derive(Debug)]
 pub struct Checks<'a> {
     maps: &'a Maps,
-    /// Mappings of no file that can be read, one behind the other.
-    readable: Range<usize>,
+    /// The mappings of no file that can be read and were asked for last.
+    readable: [Range<usize>; MAPPINGS_MAX],
+    /// The one that was used last.
+    last: usize,
+    /// The one whose place the next one takes.
+    next: usize,
     /// The last mapping of a file, which may be shorter than that, so that the end of each range is to be asked for.
     of_file: Range<usize>,
 }
+
+/// Mappings that checks remember. Watching a part of one makes several of it, and arrays are seldom given in the order in which
+/// they lie.
+const MAPPINGS_MAX: usize = 64;
 
 impl Checks<'_> {
     /// As [`Maps::is_readable`].
     pub fn is_readable(&mut self, address: usize, bytes: usize) -> bool {
         let Some(end) = address.checked_add(bytes) else { return false };
         let file = self.maps.file.get_or_init(|| File::open(PATH).ok()).as_ref();
-        if !(self.readable.start..=self.readable.end).contains(&address) {
-            self.readable = address..address;
-        }
-        if self.of_file.contains(&address) {
-            return self.maps.is_readable(address, bytes);
-        }
-        while end > self.readable.end {
-            let at = self.readable.end;
+        let mut at = address;
+        while at < end {
+            if let Some(readable_end) = self.known_end(at) {
+                at = readable_end;
+                continue;
+            }
+            if self.of_file.contains(&at) {
+                return self.maps.is_readable(at, end - at);
+            }
             match file.map(|file| query(file, at, VMA_READABLE)) {
                 Some(Ok(Some(found))) if found.inode == 0 && found.end as usize > at => {
-                    self.readable.end = found.end as usize;
-                    // What comes next may begin before this one.
-                    self.readable.start = self.readable.start.min(found.start as usize);
+                    (self.last, self.next) = (self.next, (self.next + 1) % MAPPINGS_MAX);
+                    self.readable[self.last] = found.start as usize..found.end as usize;
+                    at = found.end as usize;
                 }
                 Some(Ok(Some(found))) => {
                     self.of_file = found.start as usize..found.end as usize;
-                    return self.maps.is_readable(address, bytes);
+                    return self.maps.is_readable(at, end - at);
                 }
-                _ => return self.maps.is_readable(address, bytes),
+                _ => return self.maps.is_readable(at, end - at),
             }
         }
         true
+    }
+
+    /// The end of the mapping in which an address lies, if it is remembered.
+    fn known_end(&mut self, address: usize) -> Option<usize> {
+        if !self.readable[self.last].contains(&address) {
+            self.last = self.readable.iter().position(|mapping| mapping.contains(&address))?;
+        }
+        Some(self.readable[self.last].end)
     }
 }
 
@@ -232,7 +249,11 @@ fn listed_sharing(range: &Range<usize>) -> Option<Sharing> {
         let (start, end) = fields.next()?.split_once('-')?;
         let hex = |digits| usize::from_str_radix(digits, 16).ok();
         let (permissions, inode) = (fields.next()?, fields.nth(2)?);
-        if hex(start)? < range.end && range.start < hex(end)? {
+        // The list ascends.
+        if hex(start)? >= range.end {
+            break;
+        }
+        if range.start < hex(end)? {
             most = most.max(match inode {
                 _ if permissions.ends_with('s') => Sharing::Shared,
                 "0" => Sharing::Private,
@@ -414,6 +435,19 @@ mod tests {
             assert!(checks.is_readable(address + page * PAGE_BYTES, PAGE_BYTES));
         }
         assert!(checks.is_readable(address, 8 * PAGE_BYTES));
+        // More mappings than are remembered, in any order, and some of a file.
+        let (pages, program) = (3 * MAPPINGS_MAX, File::open("/proc/self/exe").unwrap());
+        let many = Mapping::private(pages * PAGE_BYTES, false).unwrap();
+        for page in (1..pages).step_by(2) {
+            many.lay_copy_on_write(page * PAGE_BYTES, &program, 0, PAGE_BYTES).unwrap();
+        }
+        let mut checks = maps.checks();
+        for round in 0..2 {
+            for page in (0..pages - 3).map(|page| (page * 101 + round) % (pages - 3)) {
+                assert!(checks.is_readable(many.address() + page * PAGE_BYTES + 7, 2 * PAGE_BYTES));
+            }
+        }
+        drop(many);
         drop(memory);
         assert!(!maps.checks().is_readable(address, 1));
         assert!(!maps.checks().is_readable(usize::MAX - 1, 2));

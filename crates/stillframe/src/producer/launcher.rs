@@ -44,7 +44,10 @@ mod tests {
         assert_eq!(found(&[("SLURM_PROCID", "0"), ("SLURM_NTASKS", "4")]), None);
         assert_eq!(found(&[("PMI_RANK", "4"), ("PMI_SIZE", "4")]), None);
         assert_eq!(found(&[("PMI_RANK", "one"), ("PMI_SIZE", "4")]), None);
-        // One program with a process of its own, in a step of many.
+    }
+
+    #[test]
+    fn a_program_of_one_process_in_a_step_of_many_is_a_rank_of_the_step() {
         let step = [("PMI_RANK", "0"), ("PMI_SIZE", "1"), ("SLURM_PROCID", "2"), ("SLURM_STEP_NUM_TASKS", "8")];
         assert_eq!(found(&step), Some((2, 8)));
     }
