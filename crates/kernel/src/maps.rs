@@ -81,6 +81,7 @@ pub struct Backing {
 pub struct Maps {
     /// `None` inside where the kernel cannot be asked that way.
     file: OnceLock<Option<File>>,
+    has_constant_files: bool,
 }
 
 impl Maps {
@@ -131,28 +132,47 @@ impl Maps {
         true
     }
 
+    /// Of a process in which nobody changes the files of private mappings, so that they show what this process writes alone.
+    pub fn with_constant_files() -> Maps {
+        Maps { has_constant_files: true, ..Maps::default() }
+    }
+
     /// What the mappings of a range consist of. Their pages are those of the machine, or reserved large ones
     /// (Documentation/admin-guide/mm/hugetlbpage.rst). What is not mapped counts as private, in pages of the machine's.
     pub fn backing(&self, address: usize, bytes: usize) -> Backing {
-        let end = address.saturating_add(bytes);
-        let file = self.file.get_or_init(|| File::open(PATH).ok()).as_ref();
-        let (mut at, mut most) = (address, Backing { page_bytes: PAGE_BYTES, sharing: Sharing::Private });
-        while at < end {
-            match file.map(|file| query(file, at, COVERING_OR_NEXT)) {
-                Some(Ok(Some(found))) if (found.start as usize) < end && found.end as usize > at => {
+        let range = address..address.saturating_add(bytes);
+        let mut found = self.asked_backing(&range).unwrap_or_else(|| Backing {
+            page_bytes: tried_page_bytes(range.clone()),
+            // Nothing is known of what cannot be asked for, as of what is shared.
+            sharing: listed_sharing(&range).unwrap_or(Sharing::Shared),
+        });
+        if self.has_constant_files && found.sharing == Sharing::PrivateOfFile {
+            found.sharing = Sharing::Private;
+        }
+        found
+    }
+
+    /// The largest pages of [`backing`](Maps::backing) alone, for which no list of all mappings is read.
+    pub fn page_bytes(&self, address: usize, bytes: usize) -> usize {
+        let range = address..address.saturating_add(bytes);
+        self.asked_backing(&range).map_or_else(|| tried_page_bytes(range), |found| found.page_bytes)
+    }
+
+    /// `None` where the kernel cannot be asked.
+    fn asked_backing(&self, range: &Range<usize>) -> Option<Backing> {
+        let file = self.file.get_or_init(|| File::open(PATH).ok()).as_ref()?;
+        let (mut at, mut most) = (range.start, Backing { page_bytes: PAGE_BYTES, sharing: Sharing::Private });
+        while at < range.end {
+            match query(file, at, COVERING_OR_NEXT).ok()? {
+                Some(found) if (found.start as usize) < range.end && found.end as usize > at => {
                     most.page_bytes = most.page_bytes.max(found.page_bytes as usize);
                     most.sharing = most.sharing.max(found.sharing());
                     at = found.end as usize;
                 }
-                Some(Ok(_)) => break,
-                Some(Err(_)) | None => {
-                    // Nothing is known of it then, as of what is shared.
-                    let sharing = listed_sharing(&(address..end)).unwrap_or(Sharing::Shared);
-                    return Backing { page_bytes: tried_page_bytes(address..end), sharing };
-                }
+                _ => break,
             }
         }
-        most
+        Some(most)
     }
 
     fn look(&self, address: usize, bytes: usize, touches: bool) -> bool {
@@ -322,7 +342,7 @@ mod tests {
     fn memory_is_readable_where_all_of_it_is_there() {
         let memory = Mapping::private(8 * PAGE_BYTES, false).unwrap();
         let (start, bytes) = (memory.address(), memory.bytes());
-        let without = Maps { file: OnceLock::from(None) };
+        let without = Maps { file: OnceLock::from(None), has_constant_files: false };
         for maps in [Maps::default(), without] {
             assert!(maps.is_readable(start, bytes));
             assert!(maps.is_readable(start + 100, 1));
@@ -405,7 +425,7 @@ mod tests {
         place(2, libc::MAP_PRIVATE, file.as_raw_fd());
         place(4, libc::MAP_SHARED, file.as_raw_fd());
         place(6, libc::MAP_SHARED | libc::MAP_ANONYMOUS, -1);
-        let without = Maps { file: OnceLock::from(None) };
+        let without = Maps { file: OnceLock::from(None), has_constant_files: false };
         for maps in [Maps::default(), without] {
             let sharing = |first: usize, pages: usize| {
                 maps.backing(around.address() + first * PAGE_BYTES, pages * PAGE_BYTES).sharing
@@ -423,6 +443,10 @@ mod tests {
             ] {
                 assert_eq!(sharing(first, pages), expected, "{pages} pages from {first}");
             }
+        }
+        let constant = Maps::with_constant_files();
+        for (first, expected) in [(2, Sharing::Private), (4, Sharing::Shared)] {
+            assert_eq!(constant.backing(around.address() + first * PAGE_BYTES, PAGE_BYTES).sharing, expected);
         }
     }
 

@@ -62,7 +62,8 @@ impl Publishing {
             }
         }
         // A program that publishes must not wait for those that look, so a lack of room is its error.
-        let options = Region::options().dir(root()).rule(Rule::Fail);
+        // What is published of a file is what its mappings have. A hole of it would take room if it were read.
+        let options = Region::options().dir(root()).rule(Rule::Fail).constant_files(true);
         let region = options.create(&file.name)?;
         let mut shown = Shown::default();
         if let Some(last) = &last {

@@ -16,7 +16,7 @@ use crate::working::unit::CopyUnit;
 use std::collections::BTreeMap;
 use std::ops::Range;
 use stillframe_kernel::Failure;
-use stillframe_kernel::maps::Checks;
+use stillframe_kernel::maps::{Checks, Sharing};
 use stillframe_segment::{PAGE_BYTES, WINDOW_PAGES};
 
 /// A source whose dirty pages are published.
@@ -153,7 +153,12 @@ impl Workspace {
             }
             jobs.push(Job { id, source: index, dirty: 0, frames: 0..0, before: None });
             if overlapping {
-                for window in 0..source.watched_windows() {
+                let (addresses, sharing) = (source.watched(), source.sharing());
+                if sharing != Sharing::Private {
+                    tell_sharing(variables, addresses, sharing);
+                }
+                let source = variables.get(&id).and_then(|state| state.working.sources().get(index));
+                for window in 0..source.map_or(0, Source::watched_windows) {
                     let source = variables.get(&id).and_then(|state| state.working.sources().get(index));
                     let (address, dirty) = source.map_or((0, Mask::EMPTY), |source| source.watched_window(window));
                     tell_others(variables, (id, index), address, dirty);
@@ -234,6 +239,17 @@ fn search_neighbours(
         }
     }
     Ok(tracker.search_neighbours(&mut all))
+}
+
+/// Notes in all sources with some of these addresses that others may change what is there: the search that found other memory there
+/// had it watched again, and the searches of the others find nothing new.
+fn tell_sharing(variables: &mut BTreeMap<u32, Box<VariableState>>, (start, end): (usize, usize), sharing: Sharing) {
+    for source in variables.values_mut().flat_map(|state| state.working.sources_mut().iter_mut()) {
+        let (own_start, own_end) = source.watched();
+        if own_start < end && start < own_end {
+            source.note_sharing(sharing);
+        }
+    }
 }
 
 /// Notes pages of a window found dirty for one source in all others that have them: the search that found them armed them, and none

@@ -102,7 +102,7 @@ impl Producer {
             undeclared: undeclared.into_iter().map(|(meta, extent)| Undeclared { meta, extent }).collect(),
             schema_changed: true,
             tracker,
-            maps: Maps::default(),
+            maps: if options.constant_files { Maps::with_constant_files() } else { Maps::default() },
             copier: Copier::new(options.copy_threads()),
             background: None,
             demoted_windows: 0,

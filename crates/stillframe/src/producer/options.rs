@@ -56,6 +56,7 @@ pub struct RegionOptions {
     pub(crate) tracker: Option<TrackerKind>,
     pub(crate) copy_unit: Option<CopyUnit>,
     pub(crate) memory_unit: Option<MemoryUnit>,
+    pub(crate) constant_files: bool,
     pub(crate) mode: u32,
     pub(crate) large_pages: bool,
     pub(crate) demote: bool,
@@ -95,6 +96,7 @@ impl Default for RegionOptions {
             tracker: None,
             copy_unit: None,
             memory_unit: None,
+            constant_files: false,
             mode: 0o700,
             large_pages: true,
             demote: true,
@@ -179,6 +181,14 @@ impl RegionOptions {
     /// nothing of what a version shows.
     pub fn memory_unit(mut self, unit: MemoryUnit) -> Self {
         self.memory_unit = Some(unit);
+        self
+    }
+
+    /// Promises that nobody changes the files of which tracked arrays are private mappings. Pages that the program did not write are
+    /// not compared then, nor read at all after the first version that shows them; a version may lack what somebody changed all the
+    /// same.
+    pub fn constant_files(mut self, are_constant: bool) -> Self {
+        self.constant_files = are_constant;
         self
     }
 

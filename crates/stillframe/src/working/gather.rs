@@ -23,7 +23,7 @@ use std::mem::MaybeUninit;
 use std::ops::Range;
 use stillframe_kernel::Failure;
 use stillframe_kernel::copy::{Copier, PartedPages, prefetch_at};
-use stillframe_kernel::maps::Maps;
+use stillframe_kernel::maps::{Maps, Sharing};
 use stillframe_segment::{PAGE_BYTES, WINDOW_PAGES};
 
 /// Where a section has fewer than one element of 8 bytes in each page, to look at the elements costs no more than to look
@@ -134,6 +134,15 @@ impl Gather {
     /// How many pages of the span are written together.
     pub(crate) fn unit_pages(&self) -> usize {
         self.memory.unit_pages
+    }
+
+    /// Whether others may change the span.
+    pub(crate) fn sharing(&self) -> Sharing {
+        self.memory.sharing
+    }
+
+    pub(crate) fn sharing_mut(&mut self) -> &mut Sharing {
+        &mut self.memory.sharing
     }
 
     /// Windows of the span that are watched.

@@ -13,7 +13,7 @@ use crate::working::tracker::neighbours::Seam;
 use crate::working::unit::Units;
 use std::sync::Mutex;
 use stillframe_kernel::Failure;
-use stillframe_kernel::maps::Maps;
+use stillframe_kernel::maps::{Maps, Sharing};
 use stillframe_segment::{PAGE_BYTES, WINDOW_BYTES, WINDOW_PAGES};
 
 /// One memory a variable is published from, and what is known of it. A tracked variable has one for each address it was
@@ -171,6 +171,20 @@ impl Source {
                 self.pending[page / WINDOW_PAGES].insert(page % WINDOW_PAGES);
             }
         }
+    }
+
+    /// Whether others may change its memory.
+    pub(crate) fn sharing(&self) -> Sharing {
+        self.gather.as_ref().map_or(self.memory.sharing, |gather| gather.sharing())
+    }
+
+    /// Notes that another source with some of its pages found that others may change them.
+    pub(crate) fn note_sharing(&mut self, sharing: Sharing) {
+        let own = match &mut self.gather {
+            Some(gather) => gather.sharing_mut(),
+            None => &mut self.memory.sharing,
+        };
+        *own = sharing.max(*own);
     }
 
     /// Keeps what a search with its neighbours found for a publish that did not come so far.

@@ -20,6 +20,7 @@ enum Kind {
     PrivateOfFile,
     /// Private memory, but for the middle.
     SharedInTheMiddle,
+    Anonymous,
 }
 
 const KINDS: [Kind; 3] = [Kind::Shared, Kind::PrivateOfFile, Kind::SharedInTheMiddle];
@@ -33,25 +34,46 @@ struct Memory {
     of_file: Range<usize>,
 }
 
+fn map(address: usize, pages: usize, flags: i32, descriptor: i32, first: usize) -> usize {
+    let (protection, at) = (libc::PROT_READ | libc::PROT_WRITE, address as *mut libc::c_void);
+    // SAFETY: the kernel chooses the address, or it lies in a mapping of the test.
+    let at = unsafe { libc::mmap(at, pages * PAGE, protection, flags, descriptor, (first * PAGE) as i64) };
+    assert_ne!(at, libc::MAP_FAILED);
+    at as usize
+}
+
 impl Memory {
     fn new(kind: Kind, pages: usize) -> Memory {
         // SAFETY: the name is a string that ends, and the descriptor is nobody else's.
         let file = unsafe { File::from_raw_fd(libc::memfd_create(c"shared".as_ptr(), libc::MFD_CLOEXEC)) };
         file.set_len((pages * PAGE) as u64).unwrap();
-        let of_file = if kind == Kind::SharedInTheMiddle { pages / 3..pages - pages / 4 } else { 0..pages };
-        let anonymous = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS;
-        let sharing = if kind == Kind::PrivateOfFile { libc::MAP_PRIVATE } else { libc::MAP_SHARED };
-        let map = |address: usize, pages: usize, flags, descriptor, first: usize| {
-            let (protection, at) = (libc::PROT_READ | libc::PROT_WRITE, address as *mut libc::c_void);
-            // SAFETY: the kernel chooses the address, or it lies in the mapping made before.
-            let at = unsafe { libc::mmap(at, pages * PAGE, protection, flags, descriptor, (first * PAGE) as i64) };
-            assert_ne!(at, libc::MAP_FAILED);
-            at as usize
+        let of_file = match kind {
+            Kind::SharedInTheMiddle => pages / 3..pages - pages / 4,
+            Kind::Anonymous => 0..0,
+            _ => 0..pages,
         };
-        let address = map(0, pages, anonymous, -1, 0);
-        let (at, flags) = (address + of_file.start * PAGE, sharing | libc::MAP_FIXED);
-        map(at, of_file.len(), flags, file.as_raw_fd(), of_file.start);
-        Memory { file, address, pages, of_file }
+        let address = map(0, pages, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS, -1, 0);
+        let memory = Memory { file, address, pages, of_file };
+        if !memory.of_file.is_empty() {
+            memory.lay_file(if kind == Kind::PrivateOfFile { libc::MAP_PRIVATE } else { libc::MAP_SHARED });
+        }
+        memory
+    }
+
+    fn lay_file(&self, sharing: i32) {
+        let (at, first) = (self.address + self.of_file.start * PAGE, self.of_file.start);
+        map(at, self.of_file.len(), sharing | libc::MAP_FIXED, self.file.as_raw_fd(), first);
+    }
+
+    /// Puts a private mapping of the file in the place of all of it.
+    fn show_file(&mut self) {
+        self.of_file = 0..self.pages;
+        self.lay_file(libc::MAP_PRIVATE);
+    }
+
+    /// Puts private memory in the place of all of it.
+    fn forget_file(&self) {
+        map(self.address, self.pages, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_FIXED, -1, 0);
     }
 
     fn words(&self) -> &'static mut [u64] {
@@ -168,9 +190,10 @@ fn on_every_tracker(kinds: &[Kind], change: impl Fn(&Memory, u64)) {
                 .flat_map(|shown| [(shown, 0..60 * WORDS), (shown, 7..60 * WORDS - 9)])
             {
                 let (mut stage, memory) = (Stage::new(tracker), Memory::new(*kind, 60));
-                // Read and not written, the pages of a private mapping are the file's.
-                if *kind != Kind::PrivateOfFile {
-                    memory.words().fill(1);
+                // Of a private mapping the pages are the file's then.
+                match kind {
+                    Kind::PrivateOfFile => (0..60).for_each(|page| memory.write_file(page, 1)),
+                    _ => memory.words().fill(1),
                 }
                 for round in 1..8 {
                     stage.publish(&memory.words()[range.clone()], shown, &format!("{kind:?}, round {round}"));
@@ -207,6 +230,59 @@ fn pages_of_a_private_mapping_that_were_given_back_are_published_as_the_file_has
         memory.write_file(pages.start, round);
         memory.advise(&pages, libc::MADV_DONTNEED);
     });
+}
+
+/// The search for the one has the new memory watched, before the other's.
+#[test]
+fn memory_that_became_a_files_is_compared_for_all_variables_that_show_it() {
+    let _watchdog = watchdog(120);
+    for tracker in trackers() {
+        for bytes in [0..60 * WORDS, 5..40 * WORDS] {
+            let (mut stage, mut memory) = (Stage::new(tracker), Memory::new(Kind::Anonymous, 60));
+            memory.words().fill(1);
+            (0..4).for_each(|_| stage.publish(&memory.words()[bytes.clone()], (true, true), "anonymous"));
+            memory.show_file();
+            for round in 1..6 {
+                stage.publish(&memory.words()[bytes.clone()], (true, true), "of a file");
+                memory.write_file(round as usize * 5, round);
+            }
+        }
+    }
+}
+
+#[test]
+fn memory_that_is_not_shared_any_more_is_searched_again() {
+    let _watchdog = watchdog(120);
+    for tracker in trackers() {
+        let (mut stage, shared) = (Stage::new(tracker), Memory::new(Kind::Shared, 60));
+        for round in 0..6 {
+            shared.write_file(7, round);
+            stage.publish(shared.words(), (true, false), "shared");
+        }
+        shared.forget_file();
+        for round in 0..6 {
+            shared.words()[round * 300] = 9;
+            stage.publish(shared.words(), (true, false), "private");
+        }
+    }
+}
+
+#[test]
+fn files_that_were_promised_to_stay_are_not_compared() {
+    let _watchdog = watchdog(120);
+    for tracker in trackers().into_iter().filter(|tracker| *tracker == TrackerKind::WpAsync) {
+        let dir = Dir::new("constant");
+        let mut region = dir.options().tracker(tracker).constant_files(true).create("r").unwrap();
+        let (whole, memory) = (region.track::<u64>("whole").unwrap(), Memory::new(Kind::PrivateOfFile, 60));
+        for round in 1..6u64 {
+            memory.words()[3 * WORDS] = round;
+            let words = &*memory.words();
+            let published = region.publish(round).tracked(&whole, words, &[words.len()]).commit().unwrap();
+            assert!(round == 1 || published.copied_pages <= 1, "version {round}");
+            memory.write_file(30, round);
+            assert_eq!(dir.observe("r").newest().unwrap().slice::<u64>("whole").unwrap()[3 * WORDS], round);
+        }
+    }
 }
 
 #[test]

@@ -57,7 +57,7 @@ impl Memory {
 
     /// How large the pages are in which the kernel has the application's memory.
     pub(crate) fn page_bytes(&self, maps: &Maps) -> usize {
-        maps.backing(self.bytes.start, self.bytes.len()).page_bytes
+        maps.page_bytes(self.bytes.start, self.bytes.len())
     }
 
     /// Finds out how many pages are written together, and who else may write them.

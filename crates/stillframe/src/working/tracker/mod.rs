@@ -18,7 +18,7 @@ use std::ops::Range;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use stillframe_kernel::Failure;
-use stillframe_kernel::maps::Maps;
+use stillframe_kernel::maps::{Maps, Sharing};
 use stillframe_kernel::pagemap::{self, Bare, Pagemap};
 use stillframe_kernel::uffd::Userfault;
 use stillframe_segment::{PAGE_BYTES, WINDOW_PAGES};
@@ -199,6 +199,13 @@ impl Tracker {
     ) {
         match *watch {
             Watch::New => range.measure(maps),
+            // What is watched is found to be other memory by the search; a shared mapping is not watched.
+            Watch::Off if range.sharing == Sharing::Shared => {
+                range.measure(maps);
+                if range.sharing != Sharing::Shared {
+                    *watch = Watch::New;
+                }
+            }
             Watch::Grown { .. } if !range.owned => {
                 let before = range.clone();
                 range.measure(maps);
