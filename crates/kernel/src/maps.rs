@@ -1,5 +1,9 @@
 //! What of the address space is there.
 
+mod list;
+
+pub use list::ListedMapping;
+
 use crate::map::LARGE_BYTES;
 use crate::{Failure, PAGE_BYTES};
 use std::fs::File;
@@ -37,11 +41,7 @@ impl Query {
     }
 
     fn sharing(&self) -> Sharing {
-        match self.inode {
-            _ if self.found_flags & VMA_SHARED != 0 => Sharing::Shared,
-            0 => Sharing::Private,
-            _ => Sharing::PrivateOfFile,
-        }
+        Sharing::of(self.found_flags & VMA_SHARED != 0, self.inode)
     }
 }
 
@@ -65,6 +65,17 @@ pub enum Sharing {
     PrivateOfFile,
     /// Those of all processes that share it, or have its file.
     Shared,
+}
+
+impl Sharing {
+    /// Of a mapping with the file of an inode, which is 0 if there is none.
+    fn of(is_shared: bool, inode: u64) -> Sharing {
+        match (is_shared, inode) {
+            (true, _) => Sharing::Shared,
+            (false, 0) => Sharing::Private,
+            (false, _) => Sharing::PrivateOfFile,
+        }
+    }
 }
 
 /// What mappings consist of.
@@ -144,7 +155,7 @@ impl Maps {
         let mut found = self.asked_backing(&range).unwrap_or_else(|| Backing {
             page_bytes: tried_page_bytes(range.clone()),
             // Nothing is known of what cannot be asked for, as of what is shared.
-            sharing: listed_sharing(&range).unwrap_or(Sharing::Shared),
+            sharing: list::sharing(&range).unwrap_or(Sharing::Shared),
         });
         if self.has_constant_files && found.sharing == Sharing::PrivateOfFile {
             found.sharing = Sharing::Private;
@@ -256,32 +267,6 @@ fn readable_end(file: &File, address: usize, end: usize, touches: bool) -> Resul
         // What ends at or before its beginning would be asked for again and again.
         Some(next).filter(|next| *next > address && is_there)
     }))
-}
-
-/// Whose writes the mappings of a range show, by the whole list; `None` if it cannot be read. Each line has the addresses, the
-/// permissions, the offset, the device and the inode (proc_pid_maps(5)).
-fn listed_sharing(range: &Range<usize>) -> Option<Sharing> {
-    let mut most = Sharing::Private;
-    for line in std::fs::read(PATH).ok()?.split(|byte| *byte == b'\n').filter(|line| !line.is_empty()) {
-        // Names of files may be in any encoding, and come last.
-        let line = String::from_utf8_lossy(line);
-        let mut fields = line.split(' ');
-        let (start, end) = fields.next()?.split_once('-')?;
-        let hex = |digits| usize::from_str_radix(digits, 16).ok();
-        let (permissions, inode) = (fields.next()?, fields.nth(2)?);
-        // The list ascends.
-        if hex(start)? >= range.end {
-            break;
-        }
-        if range.start < hex(end)? {
-            most = most.max(match inode {
-                _ if permissions.ends_with('s') => Sharing::Shared,
-                "0" => Sharing::Private,
-                _ => Sharing::PrivateOfFile,
-            });
-        }
-    }
-    Some(most)
 }
 
 /// The largest pages of the mappings of a range, where the kernel does not tell: it refuses to move a part of a large page, even
@@ -403,6 +388,7 @@ mod tests {
             (start + 2 * large, PAGE_BYTES, PAGE_BYTES),
             (0, PAGE_BYTES, PAGE_BYTES),
         ] {
+            assert_eq!(maps.page_bytes(at, bytes), expected, "{bytes} bytes at {at:#x}");
             assert_eq!(maps.backing(at, bytes).page_bytes, expected, "{bytes} bytes at {at:#x}");
             assert_eq!(tried_page_bytes(at..at + bytes), expected, "{bytes} bytes at {at:#x}");
         }

@@ -5,6 +5,7 @@ use crate::problem::Problem;
 use libc::c_int;
 use std::fmt;
 use std::ops::Range;
+use stillframe_kernel::maps::ListedMapping;
 
 /// A mapping, or the part of it that was asked for.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -94,20 +95,14 @@ impl Area {
 
 /// A line of the kernel's list.
 fn parse(line: &str) -> Option<Area> {
-    let mut fields = line.splitn(6, ' ');
-    let (range, permissions, offset) = (fields.next()?, fields.next()?.as_bytes(), fields.next()?);
-    let (device, inode, path) = (fields.next()?, fields.next()?, fields.next().unwrap_or("").trim_start());
-    let hex = |digits: &str| u64::from_str_radix(digits, 16).ok();
-    let (start, end) = range.split_once('-')?;
-    let (start, end) = (hex(start)? as usize, hex(end)? as usize);
-    let (major, minor) = device.split_once(':')?;
-    let device = libc::makedev(hex(major)? as u32, hex(minor)? as u32);
-    let (inode, offset) = (inode.parse::<u64>().ok()?, hex(offset)?);
-    let [read, write, execute, share] = *permissions.first_chunk::<4>()?;
+    let mapping = ListedMapping::parse(line)?;
+    let ListedMapping { start, end, offset, device: (major, minor), inode, path, .. } = mapping;
+    let device = libc::makedev(major, minor);
+    let [read, write, execute, _] = mapping.permissions;
     let protection = [(read, b'r', libc::PROT_READ), (write, b'w', libc::PROT_WRITE), (execute, b'x', libc::PROT_EXEC)]
         .into_iter()
         .fold(libc::PROT_NONE, |all, (found, wanted, bit)| if found == wanted { all | bit } else { all });
-    let (is_private, is_named_by_kernel) = (share == b'p', path.starts_with('['));
+    let (is_private, is_named_by_kernel) = (mapping.is_private(), path.starts_with('['));
     let kind = if is_private && inode == 0 {
         // Memory may have a name of its program's (prctl(2), PR_SET_VMA_ANON_NAME).
         match path {
