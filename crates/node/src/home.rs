@@ -1,5 +1,6 @@
 //! The home of an object.
 
+use crate::pace::Pace;
 use crate::roster::{News, Told};
 use std::collections::{BTreeMap, BTreeSet};
 use stillframe_roster::home;
@@ -27,6 +28,8 @@ pub struct Home {
     was_leading: bool,
     /// Serial of the newest roster that was sent.
     told: BTreeMap<Node, u64>,
+    /// How fast versions become complete.
+    pace: Pace,
 }
 
 /// What is to be sent to a node.
@@ -51,8 +54,10 @@ impl Home {
         initial: Version,
         nodes: impl IntoIterator<Item = Node>,
     ) -> Home {
+        let (mut protocol, pace) = (home::Home::new(revision, shape, initial, nodes), Pace::new(initial));
+        protocol.set_margin(pace.margin());
         Home {
-            protocol: home::Home::new(revision, shape, initial, nodes),
+            protocol,
             layouts: BTreeMap::new(),
             nodes: BTreeSet::new(),
             due: BTreeSet::new(),
@@ -61,6 +66,7 @@ impl Home {
             changes: 0,
             was_leading: false,
             told: BTreeMap::new(),
+            pace,
         }
     }
 
@@ -109,6 +115,9 @@ impl Home {
             self.due.insert(node);
         }
         let due = self.protocol.receive(report);
+        if self.pace.note(self.protocol.announced().version) {
+            self.protocol.set_margin(self.pace.margin());
+        }
         self.note(due, &[node]);
     }
 

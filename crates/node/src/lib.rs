@@ -53,6 +53,7 @@ pub mod names;
 pub mod network;
 pub mod numbers;
 mod outbox;
+mod pace;
 mod readers;
 pub mod reporting;
 pub mod roster;

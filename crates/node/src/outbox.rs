@@ -66,7 +66,7 @@ fn decision_is_short(one: &ObjectDecision) -> bool {
 mod tests {
     use super::*;
     use std::num::NonZeroU64;
-    use stillframe_roster::message::{Decision, Proposal, Unpinned};
+    use stillframe_roster::message::{Ceiling, Decision, Proposal, Unpinned};
     use stillframe_wire::ObjectId;
 
     const HERE: Node = Node(1);
@@ -82,6 +82,7 @@ mod tests {
             serial: 1,
             declared: 0,
             announced,
+            ceiling: Ceiling::initial(0),
             unpinned,
             proposed,
             refused,

@@ -440,11 +440,11 @@ impl Watched {
         if self.is_untold {
             self.tell_roster(around)?;
         }
-        let is_newer = self.known.relay.complete(self.known.protocol.announced().version)?;
-        if is_newer {
+        let announced = self.known.protocol.announced();
+        let is_newer = self.known.relay.complete(announced.version)?;
+        if is_newer && !announced.is_gone() {
             // Others have written what was theirs, up to there.
-            let complete = self.known.protocol.announced().version;
-            self.known.lost.retain(|lost| lost.from > complete);
+            self.known.lost.retain(|lost| lost.from > announced.version);
         }
         if self.keeps_former && is_newer { self.tell_roster(around) } else { Ok(()) }
     }

@@ -5,6 +5,7 @@ use std::{
     sync::Arc,
 };
 
+use ceiling::CeilingRound;
 use drepl::{IndexSet, index_box::TooScattered};
 
 use crate::{
@@ -44,6 +45,7 @@ pub struct Home {
     unpinned: BTreeSet<Node>,
     /// Nodes that have still to pin the proposed version.
     pinning: BTreeSet<Node>,
+    ceilings: CeilingRound,
     readers: Derived<Readers>,
 }
 
@@ -76,6 +78,7 @@ impl Home {
             refused: BTreeMap::new(),
             unpinned: BTreeSet::new(),
             pinning: BTreeSet::new(),
+            ceilings: CeilingRound::new(initial),
             readers: Derived::default(),
         }
     }
@@ -114,6 +117,13 @@ impl Home {
         &self.announced
     }
 
+    /// Has each new ceiling lie this many versions above the newest one. So many may become complete while a node does not answer; and
+    /// whoever takes the place of writers that were lost together with the home leaves out up to so many numbers. With zero, which
+    /// is the default, all nodes are asked for each version.
+    pub fn set_margin(&mut self, versions: u64) {
+        self.ceilings.set_margin(versions);
+    }
+
     /// The version that nodes are to pin.
     pub fn proposed(&self) -> Option<&Proposal> {
         self.proposed.as_ref()
@@ -139,6 +149,7 @@ impl Home {
         own.into_iter().for_each(|writer| self.ledger.forget(writer));
         self.nodes.remove(&former);
         self.refused.remove(&former);
+        self.ceilings.note(former, None);
         self.admit(node);
         self.lead(BTreeSet::from([former, node]))
     }
@@ -202,9 +213,12 @@ impl Home {
             self.is_leading = true;
             self.take_over();
             self.look_at_pins();
+            self.note_ceilings(&self.nodes.keys().copied().collect());
         }
+        self.note_ceilings(&touched);
         is_new |= self.note_pins(&touched);
         is_new |= self.advance(&touched);
+        is_new |= self.set_ceiling(&touched);
         self.refresh(touched, is_new)
     }
 
@@ -234,6 +248,9 @@ impl Home {
             let mut settled: BTreeMap<Version, Version> = settled.map(|pin| (pin.version, pin.epoch)).collect();
 
             self.announced = announced.unwrap_or_else(|| self.announced.clone());
+            if let Some(version) = self.newest_gone() {
+                self.announced = Proposal::gone(version);
+            }
             settled.insert(self.announced.version, self.announced.epoch);
             settled.into_iter().for_each(|(version, epoch)| _ = self.ledger.settle(version, epoch));
             self.ledger.taken_over = Some(self.announced.clone());
@@ -250,7 +267,7 @@ impl Home {
     fn advance(&mut self, touched: &BTreeSet<Node>) -> bool {
         let mut is_new = false;
         if let Some(proposal) = self.proposed.take() {
-            if self.is_pinned() {
+            if self.is_pinned() && self.is_below_ceiling(&proposal) {
                 self.announced = proposal;
             } else if self.can_be_pinned(&proposal, touched) {
                 self.proposed = Some(proposal);
@@ -415,6 +432,7 @@ impl Home {
             serial: 0,
             declared: report.declared,
             announced: self.announced.clone(),
+            ceiling: self.ceilings.ceiling().clone(),
             unpinned: unpinned.to_vec(),
             // Others have nothing of it to pin.
             proposed: self.proposed.as_ref().filter(|proposal| proposal.nodes.contains(&node)).map(members),
@@ -425,6 +443,8 @@ impl Home {
     }
 }
 
+#[path = "ceiling.rs"]
+mod ceiling;
 #[path = "merging.rs"]
 mod merging;
 #[cfg(test)]

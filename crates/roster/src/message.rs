@@ -28,6 +28,38 @@ impl Proposal {
     pub fn initial(version: Version) -> Self {
         Self { version, epoch: version, nodes: Arc::default() }
     }
+
+    /// A version that may have been complete on nodes which are lost, and which no other node has elements of.
+    pub(crate) fn gone(version: Version) -> Self {
+        Self { version, epoch: version, nodes: Arc::default() }
+    }
+
+    /// Whether no node has elements of it: it is the initial one, or one that may have been complete on nodes that are lost.
+    pub fn is_gone(&self) -> bool {
+        self.nodes.is_empty()
+    }
+}
+
+/// How far a home may go: it announces only versions up to this one, with members on these nodes.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct Ceiling {
+    /// The highest version.
+    pub version: Version,
+    /// The nodes of all members of versions that are still to be announced.
+    pub nodes: Arc<BTreeSet<Node>>,
+}
+
+impl Ceiling {
+    /// Of an object of which nothing has been announced.
+    pub fn initial(version: Version) -> Self {
+        Self { version, nodes: Arc::default() }
+    }
+
+    /// Whether a proposal lies below it.
+    pub fn covers(&self, proposal: &Proposal) -> bool {
+        let are_same = Arc::ptr_eq(&self.nodes, &proposal.nodes);
+        proposal.version <= self.version && (are_same || proposal.nodes.is_subset(&self.nodes))
+    }
 }
 
 /// A writer of a node, as its runtime tells it to the home.
@@ -88,6 +120,8 @@ pub struct Report {
     pub announced: Proposal,
     /// The newest version of which it gave up the pin.
     pub yielded: Option<Proposal>,
+    /// The newest ceiling that it has heard of.
+    pub ceiling: Ceiling,
     /// What the node's readers wait for.
     pub wants: Vec<Want>,
 }
@@ -134,6 +168,8 @@ pub struct Decision {
     pub declared: u64,
     /// The newest complete version: the node is to keep its pin.
     pub announced: Proposal,
+    /// The home announces nothing that lies above this, until all nodes have acknowledged another one.
+    pub ceiling: Ceiling,
     /// Who does not hold that version any more.
     pub unpinned: Vec<Unpinned>,
     /// The version that is to be complete next, and the node's members of it: the node is to pin it. Nothing for a node without members.

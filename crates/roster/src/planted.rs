@@ -28,6 +28,8 @@ pub(crate) enum Bug {
     HastyHome,
     /// A new home does not look at what nodes have pinned and heard of its predecessor.
     ForgetfulHome,
+    /// A home announces versions of which other nodes need not have heard.
+    Boundless,
     /// Programs of a node call a version complete that all writers of the node have.
     LoneBoards,
     /// A runtime obeys former homes.

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use crate::{
-    message::{Decision, Ended, Proposal, Report, Told, Unpinned, Want},
+    message::{Ceiling, Decision, Ended, Proposal, Report, Told, Unpinned, Want},
     planted::{Bug, Planted},
     readiness::Readiness,
     refusal::Refusal,
@@ -71,8 +71,12 @@ pub struct Runtime {
     pins: BTreeMap<Version, Proposal>,
     pinning: Option<Proposal>,
     announced: Proposal,
+    /// The newest complete version of which living nodes had all elements, as far as was said.
+    newest_had: Version,
     unpinned: Vec<Unpinned>,
     yielded: Option<Proposal>,
+    /// The newest that it has heard of.
+    ceiling: Ceiling,
     /// By reader, with what was answered last.
     wants: BTreeMap<u64, (Want, Option<Readiness>)>,
     wanted: u64,
@@ -94,8 +98,10 @@ impl Runtime {
             pins: BTreeMap::new(),
             pinning: None,
             announced: Proposal::initial(initial),
+            newest_had: initial,
             unpinned: Vec::new(),
             yielded: None,
+            ceiling: Ceiling::initial(initial),
             wants: BTreeMap::new(),
             wanted: 0,
             planted: Planted::default(),
@@ -324,7 +330,13 @@ impl Runtime {
         let proposed = decision.proposed.as_ref().filter(|(_, writers)| !writers.is_empty());
         let is_pinned = proposed.is_some_and(|(proposal, _)| self.has_pinned(proposal.version));
         is_due |= is_pinned && !self.planted.has(Bug::SilentPin);
+        if !decision.announced.is_gone() {
+            self.newest_had = decision.announced.version;
+        }
         self.pin(&decision, &mut events);
+        // The home announces nothing above the former one before all nodes have acknowledged this one.
+        is_due |= decision.ceiling != self.ceiling;
+        self.ceiling = decision.ceiling;
         if decision.announced.version > self.announced.version {
             self.announced = decision.announced.clone();
             self.unpinned.clear();
@@ -389,7 +401,8 @@ impl Runtime {
         let proposed = decision.proposed.as_ref().map(|(proposal, _)| proposal.version);
         let announced = match proposed {
             Some(_) if self.planted.has(Bug::EarlyUnpin) => None,
-            _ => Some(decision.announced.version),
+            // Of a version that is gone nobody has anything: the one before is all that is left.
+            _ => Some(self.newest_had),
         };
         let gone = |version: &Version| Some(*version) != proposed && Some(*version) != announced;
         events.extend(self.pins.keys().copied().filter(gone).map(Event::Unpin));
@@ -441,6 +454,7 @@ impl Runtime {
             pins: self.pins.values().cloned().collect(),
             announced: self.announced.clone(),
             yielded: self.yielded.clone(),
+            ceiling: self.ceiling.clone(),
             wants,
         }
     }

@@ -125,7 +125,7 @@ mod tests {
 
     use drepl::transfer::{Axis, Move, Transfer};
     use stillframe_roster::{
-        message::{Decision, Ended, Proposal, Refused, Report, Told, Unpinned, Want},
+        message::{Ceiling, Decision, Ended, Proposal, Refused, Report, Told, Unpinned, Want},
         readiness::{Cause, Loss, Readiness, Share},
         refusal::Refusal,
         writer::{Elements, Node, Record, Writer as Name},
@@ -162,6 +162,7 @@ mod tests {
             pins: Vec::new(),
             announced: proposal.clone(),
             yielded: None,
+            ceiling: Ceiling::initial(1),
             wants: Vec::new(),
         };
         let decision = Decision {
@@ -170,6 +171,7 @@ mod tests {
             serial: 1,
             declared: 1,
             announced: proposal.clone(),
+            ceiling: Ceiling::initial(1),
             unpinned: Vec::new(),
             proposed: None,
             refused: Vec::new(),

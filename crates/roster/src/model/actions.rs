@@ -76,16 +76,18 @@ impl World {
         }
         for (node, runtime) in self.runtimes.iter().enumerate() {
             for home in 0..self.homes.len() {
-                let is_apart = self.apart.contains(&node);
+                let is_apart = !self.reaches(setup, node, home);
                 let kept = |messages: usize| 0..if is_apart { 0 } else { messages };
                 actions.extend(kept(self.reports[home][node].len()).map(|kept| Action::Report { home, node, kept }));
-                let may_be_lost = runtime.is_none() || is_apart;
+                // Who keeps the names is not cut off.
+                let is_told = !(setup.homes_on_nodes && self.apart.contains(&home));
+                let may_be_lost = is_told && (runtime.is_none() || is_apart);
                 if may_be_lost && !self.homes[home].ledger().is_lost(Node(node as u32)) {
                     actions.push(Action::LoseNode { home, node });
                 }
             }
             let Some(runtime) = runtime else { continue };
-            for home in (0..self.homes.len()).filter(|_| !self.apart.contains(&node)) {
+            for home in (0..self.homes.len()).filter(|home| self.reaches(setup, node, *home)) {
                 actions.extend((0..self.decisions[home][node].len()).map(|kept| Action::Decision { home, node, kept }));
             }
             let newest = self.homes.len();
@@ -103,7 +105,8 @@ impl World {
                 actions.extend(pins.map(|pin| Action::Yield { node, version: pin.version }));
             }
         }
-        if self.homes.len() <= usize::from(setup.home_changes) {
+        let may_change = !setup.homes_on_nodes || self.apart.contains(&(self.homes.len() - 1));
+        if self.homes.len() <= usize::from(setup.home_changes) && may_change {
             actions.push(Action::ChangeHome);
         }
         actions

@@ -7,9 +7,12 @@ use std::{
 
 use super::{
     actions::Action,
-    world::{Setup, World},
+    world::{INITIAL, Setup, World},
 };
-use crate::{readiness::Readiness, writer::Node};
+use crate::{
+    readiness::Readiness,
+    writer::{Node, Version},
+};
 
 /// What a search came to.
 #[derive(Debug)]
@@ -17,6 +20,8 @@ pub struct Explored {
     pub states: usize,
     /// States from which the world was let go on to its end.
     pub finished: usize,
+    /// The newest version that was complete in any of these ends.
+    pub newest: Version,
 }
 
 /// How a state was come to.
@@ -44,7 +49,7 @@ pub fn explore(setup: &Setup, states_max: usize) -> Result<Explored, String> {
     let first = World::new(setup)?;
     let mut known = HashSet::from([first.fingerprint()]);
     let mut open = VecDeque::from([(first, None::<Rc<Path>>)]);
-    let mut finished = 0;
+    let (mut finished, mut newest) = (0, INITIAL);
     let ends = if setup.bug.is_some() { ENDS_OF_BROKEN } else { ENDS };
     while let Some((world, path)) = open.pop_front() {
         let print = world.fingerprint();
@@ -54,6 +59,7 @@ pub fn explore(setup: &Setup, states_max: usize) -> Result<Explored, String> {
             end.finish(setup)
                 .and_then(|()| check_end(setup, &end))
                 .map_err(|wrong| format!("{wrong}, in the end, after{}", describe(path.as_ref(), None)))?;
+            newest = newest.max(end.seen.newest());
         }
         for action in world.actions(setup) {
             let mut next = world.clone();
@@ -64,7 +70,7 @@ pub fn explore(setup: &Setup, states_max: usize) -> Result<Explored, String> {
             }
         }
     }
-    Ok(Explored { states: known.len(), finished })
+    Ok(Explored { states: known.len(), finished, newest })
 }
 
 /// In the end what can be complete is, all know it, and who waits for what cannot be had is told.

@@ -15,6 +15,10 @@ impl World {
     pub fn check_announced(&mut self, setup: &Setup, home: &Home) -> Checked {
         let announced = home.announced();
         let version = announced.version;
+        if announced.is_gone() {
+            // It may never have been complete, and nobody gets anything of it.
+            return Ok(());
+        }
         if let Some((before, members)) = self.seen.announced.get(&version) {
             // Of a node that was lost a new home does not know.
             let is_same = before == announced && members_of(home, version).is_subset(members);

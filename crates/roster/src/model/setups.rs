@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use Op::Publish;
 
 use super::{
-    checker::explore,
+    checker::{Explored, explore},
     world::{Op, Script, Setup, range},
 };
 use crate::writer::{Stage, Version};
@@ -182,12 +182,20 @@ pub fn cut_off(versions: Version) -> Setup {
     }
 }
 
+/// The same, where the home lies on the node that is cut off, and another one takes over.
+pub fn cut_off_with_home(versions: Version, margin: u64) -> Setup {
+    let mut setup = Setup { homes_on_nodes: true, home_changes: 1, margin, ..cut_off(versions) };
+    setup.writers[1].ops[1] = Op::PublishUpTo(versions + margin + 2);
+    setup
+}
+
 /// Looks at all states.
-fn check(name: &str, setup: &Setup) {
+fn check(name: &str, setup: &Setup) -> Explored {
     let begun = std::time::Instant::now();
     let explored = explore(setup, usize::MAX).unwrap_or_else(|wrong| panic!("{name}: {wrong}"));
     let seconds = begun.elapsed().as_secs_f64();
     println!("{name}: {} states, {} of them to the end, in {seconds:.1} s", explored.states, explored.finished);
+    explored
 }
 
 #[test]
@@ -220,6 +228,11 @@ fn homes_change() {
 #[test]
 fn what_is_cut_off_completes_nothing_twice() {
     check("a node that is cut off", &cut_off(2));
+    for margin in 0..2 {
+        let explored =
+            check(&format!("a node that is cut off with the home, {margin} ahead"), &cut_off_with_home(2, margin));
+        assert_eq!(explored.newest, 2 + margin + 2, "whoever takes the place goes on");
+    }
 }
 
 #[test]

@@ -67,6 +67,10 @@ pub struct Setup {
     pub home_changes: u8,
     /// How often a node is cut off.
     pub cuts: u8,
+    /// Whether each home lies on a node, the first one on the first, and is cut off with it.
+    pub homes_on_nodes: bool,
+    /// How far above the newest version homes set a ceiling.
+    pub margin: u64,
     /// The network keeps so many messages (at least the newest) from one end to another. Each may arrive at any time, again,
     /// or never.
     pub kept: usize,
@@ -268,9 +272,16 @@ impl World {
         let nodes = (0..setup.nodes).map(|node| Node(node as u32));
         let mut home = Home::new(self.homes.len() as u64 + 1, shape, INITIAL, nodes);
         home.plant(Planted { bug: setup.bug });
+        home.set_margin(setup.margin);
         self.homes.push(Hashed::new(home));
         self.reports.push(vec![Vec::new(); setup.nodes]);
         self.decisions.push(vec![Vec::new(); setup.nodes]);
+    }
+
+    /// Whether messages go between a node and a home.
+    pub fn reaches(&self, setup: &Setup, node: usize, home: usize) -> bool {
+        let is_home_apart = setup.homes_on_nodes && self.apart.contains(&home);
+        self.apart.contains(&node) == is_home_apart
     }
 
     fn send_report(&mut self, node: usize) {
@@ -354,7 +365,11 @@ impl World {
             // On another node it is known when a home has told it.
             Some(Op::Inherit { of, .. }) => {
                 let dead = self.writer(setup, *of);
-                let has_heard = |home: &Hashed<Home>| home.ledger().record(dead).is_some_and(Record::has_ended);
+                // A new home may never have heard of a writer whose node was lost.
+                let has_heard = |home: &Hashed<Home>| {
+                    let ledger = home.ledger();
+                    ledger.record(dead).map_or(ledger.is_lost(dead.node), Record::has_ended)
+                };
                 let is_known = dead.node.0 as usize == script.node || self.homes.iter().any(has_heard);
                 let is_gone = self.dead.contains(of) || self.apart.contains(&setup.writers[*of].node);
                 is_gone && is_known && self.tries[writer] < TRIES

@@ -1,7 +1,7 @@
 //! What is new since a report: a node of many writers of which few published has not to tell of the others again.
 
 use stillframe_roster::{
-    message::{Proposal, Report, Told, Want},
+    message::{Ceiling, Proposal, Report, Told, Want},
     writer::{Node, Revision, Writer as Name},
 };
 
@@ -38,6 +38,8 @@ pub struct ObjectChange {
     pub announced: Proposal,
     /// The newest version of which it gave up the pin.
     pub yielded: Option<Proposal>,
+    /// The highest ceiling that it has heard of.
+    pub ceiling: Ceiling,
     /// What the node's readers wait for.
     pub wants: Vec<Want>,
 }
@@ -61,6 +63,7 @@ impl ObjectChange {
             pins: after.pins.clone(),
             announced: after.announced.clone(),
             yielded: after.yielded.clone(),
+            ceiling: after.ceiling.clone(),
             wants: after.wants.clone(),
         }
     }
@@ -102,6 +105,7 @@ impl ObjectChange {
             pins: self.pins,
             announced: self.announced,
             yielded: self.yielded,
+            ceiling: self.ceiling,
             wants: self.wants,
         };
         Ok(())
@@ -109,7 +113,7 @@ impl ObjectChange {
 }
 
 impl Item for ObjectChange {
-    const LEAST_BYTES: usize = 8 + 4 + 5 * 8 + 4 + 4 + 4 + 20 + 1 + 4;
+    const LEAST_BYTES: usize = 8 + 4 + 5 * 8 + 4 + 4 + 4 + 20 + 1 + 12 + 4;
 
     fn write(&self, to: &mut Writer<'_>) {
         to.item(&self.object);
@@ -121,6 +125,7 @@ impl Item for ObjectChange {
         to.item(&self.pins);
         to.item(&self.announced);
         to.item(&self.yielded);
+        to.item(&self.ceiling);
         to.item(&self.wants);
     }
 
@@ -135,7 +140,7 @@ impl Item for ObjectChange {
         let is_told = |name: &Name| writers.binary_search_by_key(name, |told| told.record.writer).is_ok();
         from.check(!gone.iter().any(is_told), offset, "a writer is told of and gone")?;
         let (pins, announced) = (read_pins(from)?, from.item()?);
-        let (yielded, wants) = (from.item()?, read_wants(from)?);
+        let (yielded, ceiling, wants) = (from.item()?, from.item()?, read_wants(from)?);
         Ok(Self {
             object,
             base,
@@ -149,6 +154,7 @@ impl Item for ObjectChange {
             pins,
             announced,
             yielded,
+            ceiling,
             wants,
         })
     }

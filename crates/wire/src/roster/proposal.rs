@@ -1,6 +1,6 @@
 //! Versions with the nodes that have to pin them, and what readers wait for.
 
-use stillframe_roster::message::{Proposal, Unpinned, Want};
+use stillframe_roster::message::{Ceiling, Proposal, Unpinned, Want};
 
 use crate::{fault::Fault, item::Item, reader::Reader, writer::Writer};
 
@@ -18,6 +18,19 @@ impl Item for Proposal {
         let made = Self { version: from.item()?, epoch: from.item()?, nodes: from.item()? };
         from.check(made.epoch <= made.version, offset, "a version lies below the first of its epoch")?;
         Ok(made)
+    }
+}
+
+impl Item for Ceiling {
+    const LEAST_BYTES: usize = 12;
+
+    fn write(&self, to: &mut Writer<'_>) {
+        to.item(&self.version);
+        to.item(&self.nodes);
+    }
+
+    fn read(from: &mut Reader<'_>) -> Result<Self, Fault> {
+        Ok(Self { version: from.item()?, nodes: from.item()? })
     }
 }
 

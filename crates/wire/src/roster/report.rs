@@ -33,7 +33,7 @@ impl Item for ObjectReport {
 }
 
 impl Item for Report {
-    const LEAST_BYTES: usize = 4 + 4 * 8 + 4 + 4 + 20 + 1 + 4;
+    const LEAST_BYTES: usize = 4 + 4 * 8 + 4 + 4 + 20 + 1 + 12 + 4;
 
     fn write(&self, to: &mut Writer<'_>) {
         to.item(&self.node);
@@ -42,6 +42,7 @@ impl Item for Report {
         to.item(&self.pins);
         to.item(&self.announced);
         to.item(&self.yielded);
+        to.item(&self.ceiling);
         to.item(&self.wants);
     }
 
@@ -58,6 +59,7 @@ impl Item for Report {
             pins: read_pins(from)?,
             announced: from.item()?,
             yielded: from.item()?,
+            ceiling: from.item()?,
             wants: read_wants(from)?,
         })
     }

@@ -179,6 +179,7 @@ fn what_takes_the_most_memory_for_its_bytes_is_decoded_all_the_same() {
         pins: (0..1000).map(proposal).collect(),
         announced: proposal(1),
         yielded: None,
+        ceiling: Ceiling { version: 1, nodes: Arc::new((0..1000).map(Node).collect()) },
         wants: (0..1000).map(|reader| Want { number: reader, version: 1, elements: single(reader) }).collect(),
     };
     let decision = Decision {
@@ -187,6 +188,7 @@ fn what_takes_the_most_memory_for_its_bytes_is_decoded_all_the_same() {
         serial: 1,
         declared: 1,
         announced: proposal(1),
+        ceiling: Ceiling { version: 1, nodes: Arc::new((0..1000).map(Node).collect()) },
         unpinned: (0..1000).map(|node| Unpinned { node: Node(node), is_lost: false }).collect(),
         proposed: None,
         refused: vec![Refused { writer: writer(1), number: 1, refusal: Refusal::Unknown }; 1000],

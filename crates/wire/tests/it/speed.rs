@@ -6,7 +6,7 @@ use std::{collections::BTreeSet, hint::black_box, num::NonZeroU64, sync::Arc, ti
 
 use drepl::{IndexBox, Progression};
 use stillframe_roster::{
-    message::{Proposal, Report, Told},
+    message::{Ceiling, Proposal, Report, Told},
     writer::{Node, Published, Record, Role, Stage, Writer},
 };
 use stillframe_wire::{
@@ -45,6 +45,7 @@ fn report(writers: u32) -> Report {
         pins: vec![pin.clone()],
         announced: pin,
         yielded: None,
+        ceiling: Ceiling::initial(100),
         wants: Vec::new(),
     }
 }

@@ -7,7 +7,7 @@ use drepl::{
     transfer::{Axis, Move, Transfer},
 };
 use stillframe_roster::{
-    message::{Decision, Ended, Proposal, Refused, Report, Told, Unpinned, Want},
+    message::{Ceiling, Decision, Ended, Proposal, Refused, Report, Told, Unpinned, Want},
     readiness::{Cause, Loss, Readiness, Share},
     refusal::{Overlap, Refusal},
     writer::{Elements, Node, Published, Record, Role, Stage, Who, Writer},
@@ -186,6 +186,10 @@ impl Maker {
         self.proposal(version)
     }
 
+    fn ceiling(&mut self) -> Ceiling {
+        Ceiling { version: self.number(), nodes: self.any_proposal().nodes }
+    }
+
     fn proposals(&mut self) -> Vec<Proposal> {
         self.ascending(3).into_iter().map(|version| self.proposal(version)).collect()
     }
@@ -211,6 +215,7 @@ impl Maker {
             pins: self.proposals(),
             announced: self.any_proposal(),
             yielded: self.maybe(Self::any_proposal),
+            ceiling: self.ceiling(),
             wants: self.wants(),
         }
     }
@@ -265,6 +270,7 @@ impl Maker {
             serial: self.number(),
             declared: self.number(),
             announced: self.any_proposal(),
+            ceiling: self.ceiling(),
             unpinned: unpinned.into_iter().map(|node| Unpinned { node, is_lost: self.below(2) == 0 }).collect(),
             proposed: self.maybe(|own| {
                 let writers: BTreeSet<Writer> = own.many(4, |own| own.writer_of(node)).into_iter().collect();

@@ -7,7 +7,7 @@ use drepl::{
     transfer::{Axis, Move, Transfer},
 };
 use stillframe_roster::{
-    message::{Decision, Ended, Proposal, Refused, Report, Told, Unpinned, Want},
+    message::{Ceiling, Decision, Ended, Proposal, Refused, Report, Told, Unpinned, Want},
     readiness::{Cause, Loss, Readiness, Share},
     refusal::{Overlap, Refusal},
     writer::{Elements, Node, Published, Record, Role, Stage, Who, Writer},
@@ -83,6 +83,7 @@ pub fn report() -> Report {
         pins: vec![pin.clone(), Proposal { version: 12, ..pin.clone() }],
         announced: pin,
         yielded: Some(Proposal { version: 10, epoch: 10, nodes: Arc::default() }),
+        ceiling: Ceiling { version: 20, nodes: Arc::new([Node(3), Node(7)].into()) },
         wants: vec![
             Want { number: 1, version: 12, elements: strided() },
             Want { number: 2, version: 12, elements: Elements::default() },
@@ -121,6 +122,7 @@ fn decision() -> Decision {
         serial: 4,
         declared: 5,
         announced: proposal(11),
+        ceiling: Ceiling { version: 20, nodes: Arc::new([Node(3), Node(7)].into()) },
         unpinned: vec![Unpinned { node: Node(3), is_lost: true }, Unpinned { node: Node(7), is_lost: false }],
         proposed: Some((proposal(12), vec![writer(1), writer(2)])),
         refused: (1..).zip(refusals()).map(refused).collect(),
