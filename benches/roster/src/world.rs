@@ -3,6 +3,7 @@
 use std::num::NonZeroU64;
 use std::rc::Rc;
 use std::sync::Arc;
+use std::time::Duration;
 
 use stillframe_node::home::{Home, Outgoing};
 use stillframe_node::roster::News;
@@ -21,6 +22,7 @@ use crate::node::Node;
 const HOME: Number = Number(0);
 const NAME: &str = "simulation/u";
 const INITIAL: Version = 0;
+const LEASE: Duration = Duration::from_secs(3);
 
 /// A message on its way.
 #[derive(Debug)]
@@ -70,7 +72,7 @@ impl World {
         let mut world = Self {
             grid,
             nodes: numbers.clone().map(|number| Node::new(number, INITIAL, keeps(grid, number))).collect(),
-            home: Home::new(1, grid.shape(), INITIAL, numbers),
+            home: Home::new(1, grid.shape(), INITIAL, numbers, LEASE),
             object: ObjectId(NonZeroU64::MIN),
             to_home: Vec::new(),
             to_nodes: (0..grid.nodes).map(|_| Vec::new()).collect(),
@@ -213,7 +215,7 @@ impl World {
         let numbers = (0..self.nodes.len() as u32).map(Number);
         let revision = self.home.revision() + 1;
         let meter = Meter::start();
-        let new = Home::new(revision, self.grid.shape(), INITIAL, numbers.clone());
+        let new = Home::new(revision, self.grid.shape(), INITIAL, numbers.clone(), LEASE);
         self.count_home(&meter);
         self.home = new;
         numbers.for_each(|number| self.ask(number));

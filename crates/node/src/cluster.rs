@@ -2,6 +2,7 @@
 
 use std::fmt::Debug;
 use std::sync::Arc;
+use std::time::Duration;
 use stillframe_object::Names;
 use stillframe_roster::writer::{Node, Revision};
 use stillframe_wire::ObjectId;
@@ -19,6 +20,9 @@ pub trait Cluster: Send + Sync + Debug {
 
     /// The home of an object and its term; `None` while nobody is.
     fn home(&self, object: ObjectId) -> Option<(Node, Revision)>;
+
+    /// After how long a node that is not heard of counts as lost.
+    fn lease(&self) -> Duration;
 
     /// Who keeps the names of objects for all nodes.
     fn names(&self) -> Arc<dyn Names>;

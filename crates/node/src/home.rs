@@ -3,6 +3,7 @@
 use crate::pace::Pace;
 use crate::roster::{News, Told};
 use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
 use stillframe_roster::home;
 use stillframe_roster::message::{Decision, Report};
 use stillframe_roster::writer::{Elements, Node, Record, Revision, Role, Version, Writer};
@@ -47,14 +48,15 @@ pub enum Outgoing {
 }
 
 impl Home {
-    /// A home that begins its term, and waits for a report of each of these nodes.
+    /// A home that begins its term, and waits for a report of each of these nodes, whose leases are so long.
     pub fn new(
         revision: Revision,
         shape: impl Into<Elements>,
         initial: Version,
         nodes: impl IntoIterator<Item = Node>,
+        lease: Duration,
     ) -> Home {
-        let (mut protocol, pace) = (home::Home::new(revision, shape, initial, nodes), Pace::new(initial));
+        let (mut protocol, pace) = (home::Home::new(revision, shape, initial, nodes), Pace::new(lease));
         protocol.set_margin(pace.margin());
         Home {
             protocol,
@@ -115,7 +117,7 @@ impl Home {
             self.due.insert(node);
         }
         let due = self.protocol.receive(report);
-        if self.pace.note(self.protocol.announced().version) {
+        if self.protocol.is_leading() && self.pace.note(self.protocol.announced().version) {
             self.protocol.set_margin(self.pace.margin());
         }
         self.note(due, &[node]);

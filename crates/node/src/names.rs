@@ -36,6 +36,7 @@ pub struct EtcdCluster {
     is_taken: AtomicBool,
     known: Mutex<Machines>,
     numbers: Arc<Numbers>,
+    lease: Duration,
 }
 
 /// Which node each machine is.
@@ -124,14 +125,18 @@ impl Cluster for EtcdCluster {
         Some((home.node, term))
     }
 
+    fn lease(&self) -> Duration {
+        self.lease
+    }
+
     fn names(&self) -> Arc<dyn Names> {
         self.names.clone()
     }
 }
 
 impl EtcdCluster {
-    /// Of a node that has joined.
-    pub fn new(etcd: &Etcd, cluster: stillframe_etcd::Cluster, numbers: Arc<Numbers>) -> EtcdCluster {
+    /// Of a node that has joined with such a lease.
+    pub fn new(etcd: &Etcd, cluster: stillframe_etcd::Cluster, numbers: Arc<Numbers>, lease: Duration) -> EtcdCluster {
         EtcdCluster {
             cluster,
             names: Arc::new(etcd.names()),
@@ -139,6 +144,7 @@ impl EtcdCluster {
             is_taken: AtomicBool::new(false),
             known: Mutex::default(),
             numbers,
+            lease,
         }
     }
 

@@ -3,13 +3,13 @@
 use std::time::{Duration, Instant};
 use stillframe_roster::writer::Version;
 
-/// For so long an object goes on while another node does not answer: longer than the usual lease, after which that node is lost.
-const SILENCE: Duration = Duration::from_secs(6);
+/// How many leases an object goes on for while another node does not answer, which is lost after one.
+const LEASES: u32 = 2;
 
 /// How long to count before the margin is changed.
 const SPAN: Duration = Duration::from_secs(1);
 
-/// The margin of an object with a few versions a minute. Whoever takes the place of all its writers leaves out up to so many numbers.
+/// The margin of an object with few versions. Whoever takes the place of all its writers leaves out up to so many numbers.
 const MARGIN_MIN: u64 = 8;
 
 /// The most, for programs whose numbers are those of steps, of which they publish one in thousands.
@@ -18,14 +18,16 @@ const MARGIN_MAX: u64 = 1 << 20;
 /// Counts versions.
 #[derive(Debug)]
 pub(crate) struct Pace {
-    since: Instant,
-    from: Version,
+    silence: Duration,
+    /// Since when versions are counted, and the newest one then.
+    since: Option<(Instant, Version)>,
     margin: u64,
 }
 
 impl Pace {
-    pub(crate) fn new(initial: Version) -> Pace {
-        Pace { since: Instant::now(), from: initial, margin: MARGIN_MIN }
+    /// Of an object on nodes with such leases.
+    pub(crate) fn new(lease: Duration) -> Pace {
+        Pace { silence: lease.saturating_mul(LEASES), since: None, margin: MARGIN_MIN }
     }
 
     /// How many versions above the newest may be announced before all nodes have acknowledged more.
@@ -35,19 +37,23 @@ impl Pace {
 
     /// Notes the newest complete version; whether the margin is another one for that.
     pub(crate) fn note(&mut self, newest: Version) -> bool {
-        let span = self.since.elapsed();
-        if span < SPAN || newest == self.from {
+        let Some((begin, from)) = self.since else {
+            self.since = Some((Instant::now(), newest));
+            return false;
+        };
+        let span = begin.elapsed();
+        if span < SPAN || newest == from {
             return false;
         }
-        let margin = margin(newest.saturating_sub(self.from), span);
-        (self.since, self.from) = (Instant::now(), newest);
+        let margin = margin(newest.saturating_sub(from), span, self.silence);
+        self.since = Some((Instant::now(), newest));
         std::mem::replace(&mut self.margin, margin) != margin
     }
 }
 
 /// So many versions as come while nothing is heard of a node, at this pace; and twice as many as came last, however slowly.
-fn margin(versions: u64, span: Duration) -> u64 {
-    let expected = versions as f64 * (SILENCE.as_secs_f64() / span.as_secs_f64()).max(2.0);
+fn margin(versions: u64, span: Duration, silence: Duration) -> u64 {
+    let expected = versions as f64 * (silence.as_secs_f64() / span.as_secs_f64()).max(2.0);
     (expected as u64).clamp(MARGIN_MIN, MARGIN_MAX)
 }
 
@@ -57,10 +63,11 @@ mod tests {
 
     #[test]
     fn the_margin_lasts_for_as_long_as_a_node_may_be_silent() {
-        assert_eq!(margin(1, Duration::from_secs(60)), MARGIN_MIN);
-        assert_eq!(margin(100, Duration::from_secs(1)), 600);
-        assert_eq!(margin(10, Duration::from_secs(2)), 30);
-        assert_eq!(margin(1000, Duration::from_secs(60)), 2000);
-        assert_eq!(margin(u64::MAX, SPAN), MARGIN_MAX);
+        let seconds = |versions, span| margin(versions, Duration::from_secs(span), Duration::from_secs(6));
+        assert_eq!(seconds(1, 60), MARGIN_MIN);
+        assert_eq!(seconds(100, 1), 600);
+        assert_eq!(seconds(10, 2), 30);
+        assert_eq!(seconds(1000, 60), 2000, "of a program whose numbers are those of steps");
+        assert_eq!(seconds(u64::MAX, 1), MARGIN_MAX);
     }
 }

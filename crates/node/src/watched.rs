@@ -288,8 +288,8 @@ impl Watched {
         }
         if self.home.as_ref().is_none_or(|home| home.revision() != revision) {
             let nodes = around.cluster.nodes();
-            self.home =
-                Some(Home::new(revision, self.known.relay.shape()?, self.known.relay.initial(), nodes.iter().copied()));
+            let (shape, initial) = (self.known.relay.shape()?, self.known.relay.initial());
+            self.home = Some(Home::new(revision, shape, initial, nodes.iter().copied(), around.cluster.lease()));
             points::hit("home.begun");
             let own = around.node;
             for other in nodes.into_iter().filter(|other| *other != own) {

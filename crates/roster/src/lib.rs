@@ -23,6 +23,10 @@
 //! * **Homes.** Each message has the revision of a home. A runtime that knows of a newer home obeys no former one; a former
 //!   home that sees a newer revision decides no more. A new home decides nothing until all nodes have reported to it or
 //!   are said to be lost. It goes on from the newest version that they know to be complete, or all pin.
+//! * **Ceilings.** A home announces only what lies below a [ceiling](message::Ceiling) that all nodes which report to it have
+//!   acknowledged. A new home that finds writers of lost nodes below one, and no others, takes the newest version below it for one
+//!   that was complete and is gone: no number that the former home may have announced is given once more. What is left of the
+//!   version before stays pinned. A node counts from its first report on; a lost one does not.
 //! * **Readers** wait for elements of one version: they are ready when the members that have them published that version.
 //! * **Death.** A writer that died is a member of no version above its newest. Its elements of later versions are lost
 //!   ([`Cause`](readiness::Cause)) until another writer attaches them. With a node goes what its writers published. A node that

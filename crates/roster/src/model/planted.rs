@@ -3,7 +3,8 @@
 use super::{
     checker::explore,
     setups::{
-        alone, cut_off, cut_off_with_home, inheriting, inheriting_later, member_of, one_node, overlapping, roster, script, two_nodes,
+        alone, cut_off, cut_off_with_home, inheriting, inheriting_later, member_of, one_node, overlapping, roster,
+        script, two_nodes,
     },
     world::{Op::Publish, Setup},
 };

@@ -306,9 +306,9 @@ fn numbers_that_each_could_be_true_but_not_together_are_refused_before_memory_is
         let count = (BYTES - body.len() - 8) / least_bytes;
         body.extend(u32::try_from(count).unwrap().to_le_bytes());
     };
-    number(&mut body, 73); // decisions
+    number(&mut body, 85); // decisions
     body.extend([1; 8 + 4 + 3 * 8]);
-    body.extend([0; 8 + 8 + 4 + 4 + 1 + 4 + 4]);
+    body.extend([0; 8 + 8 + 4 + 8 + 4 + 4 + 1 + 4 + 4]);
     number(&mut body, 13); // answers
     body.extend([0, 0, 0, 0, 0, 0, 0, 0, 2]);
     number(&mut body, 6); // losses

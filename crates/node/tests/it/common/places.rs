@@ -206,6 +206,10 @@ impl Cluster for Fixed {
         living.get(position).map(|node| (*node, *revision))
     }
 
+    fn lease(&self) -> Duration {
+        Duration::from_secs(3)
+    }
+
     fn names(&self) -> Arc<dyn Names> {
         self.names.clone()
     }
