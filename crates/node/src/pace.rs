@@ -10,7 +10,7 @@ const LEASES: u32 = 2;
 const SPAN: Duration = Duration::from_secs(1);
 
 /// The margin of an object with few versions. Whoever takes the place of all its writers leaves out up to so many numbers.
-const MARGIN_MIN: u64 = 8;
+const MARGIN_MIN: u64 = 2;
 
 /// The most, for programs whose numbers are those of steps, of which they publish one in thousands.
 const MARGIN_MAX: u64 = 1 << 20;
@@ -65,6 +65,7 @@ mod tests {
     fn the_margin_lasts_for_as_long_as_a_node_may_be_silent() {
         let seconds = |versions, span| margin(versions, Duration::from_secs(span), Duration::from_secs(6));
         assert_eq!(seconds(1, 60), MARGIN_MIN);
+        assert_eq!(seconds(2, 60), 4);
         assert_eq!(seconds(100, 1), 600);
         assert_eq!(seconds(10, 2), 30);
         assert_eq!(seconds(1000, 60), 2000, "of a program whose numbers are those of steps");
