@@ -1,5 +1,6 @@
 """Nodes that die, networks that fall apart, and etcd that ends: what was complete is there, or an error says whose it is."""
 
+import contextlib
 import json
 import time
 
@@ -114,6 +115,46 @@ def test_a_partition_that_is_longer_than_a_lease(job):
     _, _, apart = part(job, 0, is_lost)
     seen = eventually(lambda: apart.do("follow", last=4, timeout=3), Failed)
     assert seen[-1] == 4
+
+
+def test_no_number_is_complete_on_both_sides_of_a_cut(job):
+    """Node 3 has all writers, and is home of some of the objects: it is cut off, and others take its writers' places."""
+    job = job(3, etcd_on=0, lease_seconds=3)
+    names, first = [f"heat{number}" for number in range(12)], 1
+    apart, beside = job.puppet(2, "several.py"), job.puppet(1, "several.py")
+    apart.do("create", names=names)
+    beside.do("find", names=names)
+    for name in names:
+        apart.do("write", name=name, wait=60)
+        apart.do("publish", name=name, version=first, value=111)
+    for puppet in (apart, beside):
+        eventually(lambda puppet=puppet: [puppet.do("complete", name=name)[str(first)] for name in names], KeyError)
+
+    job.nodes.partition({0, 1}, {2})
+    complete = {name: {} for name in names}
+    begins = {}
+    version = first
+    while len(begins) < len(names):
+        # Each side goes on meanwhile, as long as it can.
+        version += 1
+        for name in names:
+            apart.do("publish", name=name, version=version, value=111)
+            complete[name].update(apart.do("complete", name=name))
+        for name in sorted(set(names) - set(begins)):
+            with contextlib.suppress(Failed):
+                begins[name] = beside.do("write", name=name, wait=0.1)
+                for taken in range(begins[name] + 1, begins[name] + 4):
+                    beside.do("publish", name=name, version=taken, value=222)
+    for name in names:
+        last = str(begins[name] + 3)
+        eventually(lambda name=name, last=last: beside.do("complete", name=name)[last], KeyError)
+        taken = beside.do("complete", name=name)
+        complete[name].update(apart.do("complete", name=name))
+        both = complete[name].keys() & taken.keys()
+        assert all(complete[name][number] == taken[number] for number in both), (name, complete[name], taken)
+        assert set(taken.values()) <= {111, 222} and taken[last] == 222, taken
+        assert max(map(int, complete[name])) <= begins[name], (name, complete[name], begins[name])
+    job.nodes.mend()
 
 
 def test_readers_that_are_apart_are_told_whom_they_wait_for(job):
