@@ -3,13 +3,16 @@
 use crate::pace::Pace;
 use crate::roster::{News, Told};
 use std::collections::{BTreeMap, BTreeSet};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use stillframe_roster::home;
 use stillframe_roster::message::{Decision, Report};
 use stillframe_roster::writer::{Elements, Node, Record, Revision, Role, Version, Writer};
 use stillframe_wire::Fault;
 use stillframe_wire::data::FragmentText;
 use stillframe_wire::roster::{Declared, ObjectChange};
+
+/// After how many leases nobody waits for a node any more that does not answer and is not lost.
+const LEASES_SILENT: u32 = 3;
 
 /// What the home of an object keeps beside roster's protocol: the layouts, and what it told whom.
 #[derive(Debug)]
@@ -31,6 +34,9 @@ pub struct Home {
     told: BTreeMap<Node, u64>,
     /// How fast versions become complete.
     pace: Pace,
+    lease: Duration,
+    /// Since when nodes have not acknowledged how far this home may go.
+    unacknowledged: Option<Instant>,
 }
 
 /// What is to be sent to a node.
@@ -69,7 +75,14 @@ impl Home {
             was_leading: false,
             told: BTreeMap::new(),
             pace,
+            lease,
+            unacknowledged: None,
         }
+    }
+
+    /// Runtimes had these numbers before they were started again.
+    pub fn set_replaced(&mut self, former: impl IntoIterator<Item = Node>) {
+        self.protocol.set_replaced(former);
     }
 
     /// Its term.
@@ -116,11 +129,26 @@ impl Home {
         if self.nodes.insert(node) {
             self.due.insert(node);
         }
-        let due = self.protocol.receive(report);
+        let mut due = self.protocol.receive(report);
+        due.extend(self.excuse_silent());
         if self.protocol.is_leading() && self.pace.note(self.protocol.announced().version) {
             self.protocol.set_margin(self.pace.margin());
         }
         self.note(due, &[node]);
+    }
+
+    /// Waits no longer for nodes that etcd goes on to hear of, while this home hears nothing of them; nodes with a new decision.
+    fn excuse_silent(&mut self) -> BTreeSet<Node> {
+        if self.protocol.unacknowledged().is_empty() {
+            self.unacknowledged = None;
+            return BTreeSet::new();
+        }
+        let since = self.unacknowledged.get_or_insert_with(Instant::now);
+        if since.elapsed() < self.lease * LEASES_SILENT {
+            return BTreeSet::new();
+        }
+        self.unacknowledged = None;
+        self.protocol.excuse_unacknowledged()
     }
 
     /// Takes what is new since the report that a runtime sent before.

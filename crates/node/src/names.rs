@@ -44,8 +44,10 @@ pub struct EtcdCluster {
 struct Machines {
     /// The number that its runtime had last, by the machine's name.
     last: BTreeMap<String, Node>,
-    /// Numbers that machines had before.
+    /// Numbers that machines had before, of which etcd has still to tell that they are lost.
     former: BTreeSet<Node>,
+    /// All numbers that machines had before.
+    replaced: BTreeSet<Node>,
 }
 
 impl Machines {
@@ -53,9 +55,11 @@ impl Machines {
     fn join(&mut self, name: &str, node: Node) -> Option<Node> {
         // Where etcd lost its count, a number may be given once more: then it is no other machine's any more.
         self.former.remove(&node);
+        self.replaced.remove(&node);
         self.last.retain(|other, last| other == name || *last != node);
         let former = self.last.insert(name.into(), node).filter(|former| *former != node)?;
         self.former.insert(former);
+        self.replaced.insert(former);
         Some(former)
     }
 
@@ -125,6 +129,10 @@ impl Cluster for EtcdCluster {
         Some((home.node, term))
     }
 
+    fn replaced(&self) -> Vec<Node> {
+        self.known().replaced.iter().copied().collect()
+    }
+
     fn lease(&self) -> Duration {
         self.lease
     }
@@ -135,14 +143,21 @@ impl Cluster for EtcdCluster {
 }
 
 impl EtcdCluster {
-    /// Of a node that has joined with such a lease.
-    pub fn new(etcd: &Etcd, cluster: stillframe_etcd::Cluster, numbers: Arc<Numbers>, lease: Duration) -> EtcdCluster {
+    /// Of a node that has joined with such a lease, whose runtime had another number before.
+    pub fn new(
+        etcd: &Etcd,
+        cluster: stillframe_etcd::Cluster,
+        numbers: Arc<Numbers>,
+        lease: Duration,
+        former: Option<Node>,
+    ) -> EtcdCluster {
+        let known = Machines { replaced: former.into_iter().collect(), ..Machines::default() };
         EtcdCluster {
             cluster,
             names: Arc::new(etcd.names()),
             links: OnceLock::new(),
             is_taken: AtomicBool::new(false),
-            known: Mutex::default(),
+            known: Mutex::new(known),
             numbers,
             lease,
         }

@@ -3,8 +3,9 @@
 use std::time::{Duration, Instant};
 use stillframe_roster::writer::Version;
 
-/// How many leases an object goes on for while another node does not answer, which is lost after one.
-const LEASES: u32 = 2;
+/// How many leases' worth of versions a ceiling lies above the newest one. It is raised at half of that, so that an object goes on for
+/// longer than it takes until a node that does not answer is lost.
+const LEASES: u32 = 4;
 
 /// How long to count before the margin is changed.
 const SPAN: Duration = Duration::from_secs(1);
@@ -19,6 +20,8 @@ const MARGIN_MAX: u64 = 1 << 20;
 #[derive(Debug)]
 pub(crate) struct Pace {
     silence: Duration,
+    /// The newest version at first, with which nobody counts: numbers may begin anywhere.
+    first: Option<Version>,
     /// Since when versions are counted, and the newest one then.
     since: Option<(Instant, Version)>,
     margin: u64,
@@ -27,7 +30,7 @@ pub(crate) struct Pace {
 impl Pace {
     /// Of an object on nodes with such leases.
     pub(crate) fn new(lease: Duration) -> Pace {
-        Pace { silence: lease.saturating_mul(LEASES), since: None, margin: MARGIN_MIN }
+        Pace { silence: lease.saturating_mul(LEASES), first: None, since: None, margin: MARGIN_MIN }
     }
 
     /// How many versions above the newest may be announced before all nodes have acknowledged more.
@@ -37,8 +40,9 @@ impl Pace {
 
     /// Notes the newest complete version; whether the margin is another one for that.
     pub(crate) fn note(&mut self, newest: Version) -> bool {
+        let first = *self.first.get_or_insert(newest);
         let Some((begin, from)) = self.since else {
-            self.since = Some((Instant::now(), newest));
+            self.since = (newest != first).then(|| (Instant::now(), newest));
             return false;
         };
         let span = begin.elapsed();
@@ -70,5 +74,14 @@ mod tests {
         assert_eq!(seconds(10, 2), 30);
         assert_eq!(seconds(1000, 60), 2000, "of a program whose numbers are those of steps");
         assert_eq!(seconds(u64::MAX, 1), MARGIN_MAX);
+    }
+
+    #[test]
+    fn the_first_version_may_have_any_number() {
+        let mut pace = Pace::new(Duration::ZERO);
+        for newest in [0, 0, 5_000_000] {
+            assert!(!pace.note(newest));
+        }
+        assert_eq!(pace.since.map(|(_, newest)| newest), Some(5_000_000));
     }
 }

@@ -289,7 +289,9 @@ impl Watched {
         if self.home.as_ref().is_none_or(|home| home.revision() != revision) {
             let nodes = around.cluster.nodes();
             let (shape, initial) = (self.known.relay.shape()?, self.known.relay.initial());
-            self.home = Some(Home::new(revision, shape, initial, nodes.iter().copied(), around.cluster.lease()));
+            let mut home = Home::new(revision, shape, initial, nodes.iter().copied(), around.cluster.lease());
+            home.set_replaced(around.cluster.replaced());
+            self.home = Some(home);
             points::hit("home.begun");
             let own = around.node;
             for other in nodes.into_iter().filter(|other| *other != own) {

@@ -95,7 +95,9 @@ impl Object {
     }
 
     /// The newest complete version: one that all writers published, and of which the object's home has said so, if this node has or had
-    /// a runtime. The initial version, which is zeros, is complete from the beginning. It stays complete where this node lost its part of it, whose runtime was killed; who reads it then is told so.
+    /// a runtime. The initial version, which is zeros, is complete from the beginning. A version stays complete where this node lost its
+    /// part of it, whose runtime was killed; so does the highest one that a home may have completed which was lost together with all
+    /// writers. Who reads it then is told so.
     ///
     /// # Errors
     /// Those of reading the object's files.

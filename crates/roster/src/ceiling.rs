@@ -2,7 +2,9 @@
 //!
 //! A home can be cut off together with all writers of its object. Until its lease ends it goes on, and no other node hears what it
 //! announces. So that the next home gives none of those numbers once more, a home announces only what lies below a *ceiling* which all
-//! nodes have acknowledged: the next home learns it from any node that reports to it.
+//! nodes have acknowledged. The ceiling names the nodes of the members: without one of these nothing is announced, until that one has
+//! acknowledged a ceiling that names it no more. So the next home knows that nothing was announced which a node that reports was to pin
+//! and did not; and else, how far the former one may have come.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -20,15 +22,20 @@ use crate::{
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(super) struct CeilingRound {
     ceiling: Ceiling,
-    /// With the ceiling that each of them knows.
-    behind: BTreeMap<Node, Ceiling>,
+    /// The one before, which all nodes had acknowledged; none of this home's own.
+    before: Option<Ceiling>,
+    /// Nodes that may know the one before still.
+    behind: BTreeSet<Node>,
+    /// Nodes that have just joined, or have not answered for long: nobody waits for what they know.
+    excused: BTreeSet<Node>,
     /// How far above the newest version a ceiling is set.
     margin: u64,
 }
 
 impl CeilingRound {
     pub(super) fn new(initial: Version) -> Self {
-        Self { ceiling: Ceiling::initial(initial), behind: BTreeMap::new(), margin: 0 }
+        let (behind, excused) = (BTreeSet::new(), BTreeSet::new());
+        Self { ceiling: Ceiling::initial(initial), before: None, behind, excused, margin: 0 }
     }
 
     pub(super) fn ceiling(&self) -> &Ceiling {
@@ -39,94 +46,118 @@ impl CeilingRound {
         self.margin = versions;
     }
 
-    /// Whether a proposal lies below the ceiling, and every node knows one that it lies below.
-    fn allows(&self, proposal: &Proposal) -> bool {
-        self.ceiling.covers(proposal) && self.behind.values().all(|known| known.covers(proposal))
+    /// Excuses a node that has joined until it acknowledges a ceiling for the first time.
+    pub(super) fn excuse(&mut self, node: Node) {
+        self.behind.remove(&node);
+        self.excused.insert(node);
     }
 
-    /// Notes the ceiling that a node knows; none of a node that was lost or has not reported.
-    pub(super) fn note(&mut self, node: Node, known: Option<&Ceiling>) {
-        match known {
-            Some(known) if *known != self.ceiling => _ = self.behind.insert(node, known.clone()),
-            _ => _ = self.behind.remove(&node),
+    /// Nodes that have not acknowledged the ceiling.
+    pub(super) fn behind(&self) -> &BTreeSet<Node> {
+        &self.behind
+    }
+
+    pub(super) fn forget(&mut self, node: Node) {
+        self.behind.remove(&node);
+        self.excused.remove(&node);
+    }
+
+    /// Notes the ceiling that a node knows.
+    fn note(&mut self, node: Node, known: &Ceiling) {
+        if *known == self.ceiling {
+            self.forget(node);
+        } else if !self.excused.contains(&node) {
+            self.behind.insert(node);
         }
     }
 
-    /// Whether it was raised: to a margin above a version that lies above half a margin below it.
-    fn raise(&mut self, version: Version) -> bool {
-        let is_low = self.ceiling.version < version.saturating_add(self.margin.div_ceil(2));
-        if is_low {
-            self.ceiling.version = version.saturating_add(self.margin);
-        }
-        is_low
+    /// Whether whatever ceiling a node may know covers a proposal, and names it only if it is to pin that. `lives` says of a node whether
+    /// it can be asked still.
+    fn allows(&self, proposal: &Proposal, lives: impl Fn(Node) -> bool) -> bool {
+        let is_without = |node: &&Node| !proposal.nodes.contains(node) && lives(**node);
+        let is_covered = |ceiling: &Ceiling| ceiling.covers(proposal);
+        let is_named = |ceiling: &Ceiling| {
+            !Arc::ptr_eq(&ceiling.nodes, &proposal.nodes) && ceiling.nodes.iter().any(|node| is_without(&node))
+        };
+        let allows_before = || {
+            let names =
+                |before: &Ceiling| self.behind.iter().any(|node| before.nodes.contains(node) && is_without(&node));
+            self.before.as_ref().is_some_and(|before| before.covers(proposal) && !names(before))
+        };
+        is_covered(&self.ceiling) && !is_named(&self.ceiling) && (self.behind.is_empty() || allows_before())
+    }
+
+    /// Sets another ceiling, which nobody has acknowledged yet.
+    fn set(&mut self, ceiling: Ceiling) {
+        self.before = Some(std::mem::replace(&mut self.ceiling, ceiling));
     }
 }
 
 impl Home {
     pub(super) fn is_below_ceiling(&self, proposal: &Proposal) -> bool {
-        self.ceilings.allows(proposal) || self.planted().has(Bug::Boundless)
+        let lives = |node| self.known(node).is_some();
+        self.ceilings.allows(proposal, lives) || self.planted().has(Bug::Boundless)
     }
 
     /// Notes which of these nodes have acknowledged the ceiling.
     pub(super) fn note_ceilings(&mut self, nodes: &BTreeSet<Node>) {
         for node in nodes {
             let known = self.nodes.get(node).and_then(Option::as_ref).filter(|_| !self.ledger.is_lost(*node));
-            self.ceilings.note(*node, known.map(|known| &known.report.ceiling));
+            match known {
+                Some(known) => self.ceilings.note(*node, &known.report.ceiling),
+                None => self.ceilings.forget(*node),
+            }
         }
     }
 
-    /// Sets the ceiling for what is proposed and what follows it, after something was heard of nodes; whether it is another one.
+    /// Sets the ceiling for what is proposed and what follows it, after something was heard of nodes; whether it is another one. Before
+    /// the present one was acknowledged it stays: so a node knows that one or the one before.
     pub(super) fn set_ceiling(&mut self, touched: &BTreeSet<Node>) -> bool {
-        let newest = self.announced.version;
-        let ceiling = self.ceilings.ceiling();
-        let is_over = |node: &&Node| !self.ledger.records_of(**node).any(|record| is_member_above(record, newest));
-        let over: Vec<Node> = touched.intersection(&ceiling.nodes).filter(is_over).copied().collect();
-        let added = self.proposed.as_ref().filter(|proposed| !proposed.nodes.is_subset(&ceiling.nodes));
-        let nodes = match (&over[..], added) {
-            ([], None) => ceiling.nodes.clone(),
-            // Mostly they are the same, and need not be there twice, nor be told twice.
-            (_, Some(proposed)) if ceiling.nodes.iter().all(|node| over.contains(node)) => proposed.nodes.clone(),
-            (over, added) => {
-                let kept = ceiling.nodes.iter().filter(|node| !over.contains(node));
-                Arc::new(kept.chain(added.iter().flat_map(|proposed| proposed.nodes.iter())).copied().collect())
+        if !self.ceilings.behind.is_empty() {
+            return false;
+        }
+        let (ceiling, newest) = (self.ceilings.ceiling(), self.announced.version);
+        let next = match &self.proposed {
+            Some(proposed) => {
+                let (base, margin) = (proposed.version.max(newest), self.ceilings.margin);
+                let is_low = ceiling.version < base.saturating_add(margin.div_ceil(2));
+                let version = if is_low { base.saturating_add(margin) } else { ceiling.version };
+                let are_same = Arc::ptr_eq(&ceiling.nodes, &proposed.nodes) || ceiling.nodes == proposed.nodes;
+                let nodes = if are_same { ceiling.nodes.clone() } else { proposed.nodes.clone() };
+                (is_low || !are_same).then_some(Ceiling { version, nodes })
+            }
+            None => {
+                let is_over =
+                    |node: &&Node| !self.ledger.records_of(**node).any(|record| is_member_above(record, newest));
+                let over: Vec<Node> = touched.intersection(&ceiling.nodes).filter(is_over).copied().collect();
+                let kept = || ceiling.nodes.iter().filter(|node| !over.contains(node)).copied().collect();
+                (!over.is_empty()).then(|| Ceiling { version: ceiling.version, nodes: Arc::new(kept()) })
             }
         };
-        let has_others = nodes != ceiling.nodes;
-        self.ceilings.ceiling.nodes = nodes;
-        let proposed = self.proposed.as_ref().map(|proposed| proposed.version);
-        let is_raised = proposed.is_some_and(|version| self.ceilings.raise(version.max(newest)));
-        if has_others || is_raised {
-            self.note_ceilings(&self.nodes.keys().copied().collect());
-        }
-        has_others || is_raised
+        let Some(next) = next else { return false };
+        self.ceilings.set(next);
+        self.note_ceilings(&self.nodes.keys().copied().collect());
+        true
     }
 
-    /// The newest version that a former home may have announced with members of lost nodes alone: one below a ceiling for such a
-    /// node, in which no writer of a node that reports has a part, and which so needed no pin of these.
-    pub(super) fn newest_gone(&mut self) -> Option<Version> {
-        if self.planted().has(Bug::Boundless) {
-            return None;
-        }
-        let has_lost = |ceiling: &&Ceiling| ceiling.nodes.iter().any(|node| self.known(*node).is_none());
-        let highest = self.reports().map(|report| report.ceiling.version).max()?;
-        let ceilings = self.reports().map(|report| &report.ceiling);
-        let newest = ceilings.filter(has_lost).map(|ceiling| ceiling.version).max();
-        let mut gone = None;
-        if let Some(newest) = newest {
-            let between = (self.announced.version + 1)..=newest;
-            let begins = self.ledger.records().flat_map(|record| &record.stages).map(|stage| stage.from - 1);
-            let ends: BTreeSet<Version> = begins.chain([newest]).filter(|end| between.contains(end)).collect();
-            let has_members = |version| self.ledger.records().any(|record| record.elements(version).is_some());
-            gone = ends.into_iter().rev().find(|end| !has_members(*end));
-        }
+    /// Begins with the highest ceiling of former homes; and the newest version that one may have announced without any node that
+    /// reports, if there is one: below a ceiling for nodes that are lost.
+    pub(super) fn take_over_ceiling(&mut self) -> Option<Version> {
+        let ceilings: BTreeMap<Node, &Ceiling> = self.reports().map(|report| (report.node, &report.ceiling)).collect();
+        let highest = ceilings.values().map(|ceiling| ceiling.version).max()?;
+        let is_asked = ceilings.iter().any(|(node, ceiling)| ceiling.nodes.contains(node));
+        let is_lost = |node: &Node| self.known(*node).is_none() && !self.replaced.contains(node);
+        let lost = ceilings.values().filter(|ceiling| ceiling.nodes.iter().any(is_lost));
+        let newest = lost.map(|ceiling| ceiling.version).max().filter(|_| !is_asked);
         self.ceilings.ceiling.version = self.ceilings.ceiling.version.max(highest);
-        gone
+        newest.filter(|newest| *newest > self.announced.version && !self.planted().has(Bug::Boundless))
     }
 }
 
 /// Whether a writer is a member of some version above one.
 fn is_member_above(record: &Record, version: Version) -> bool {
-    let untils = record.stages.iter().skip(1).map(|next| next.from).chain([Version::MAX]);
-    let stages = record.stages.iter().zip(untils);
-    stages.into_iter().any(|(stage, until)| matches!(stage.role, Role::Member { .. }) && until > version + 1)
+    // The last version with each stage.
+    let lasts = record.stages.iter().skip(1).map(|next| next.from.saturating_sub(1)).chain([Version::MAX]);
+    let mut stages = record.stages.iter().zip(lasts);
+    stages.any(|(stage, last)| matches!(stage.role, Role::Member { .. }) && last > version)
 }

@@ -46,6 +46,8 @@ pub struct Home {
     /// Nodes that have still to pin the proposed version.
     pinning: BTreeSet<Node>,
     ceilings: CeilingRound,
+    /// Former numbers of nodes whose runtimes were started again.
+    replaced: BTreeSet<Node>,
     readers: Derived<Readers>,
 }
 
@@ -79,6 +81,7 @@ impl Home {
             unpinned: BTreeSet::new(),
             pinning: BTreeSet::new(),
             ceilings: CeilingRound::new(initial),
+            replaced: BTreeSet::new(),
             readers: Derived::default(),
         }
     }
@@ -131,9 +134,31 @@ impl Home {
 
     /// A node has joined.
     pub fn admit(&mut self, node: Node) {
-        if !self.ledger.is_lost(node) {
-            self.nodes.entry(node).or_insert(None);
+        if !self.ledger.is_lost(node) && !self.nodes.contains_key(&node) {
+            self.nodes.insert(node, None);
+            if self.is_leading {
+                self.ceilings.excuse(node);
+            }
         }
+    }
+
+    /// Runtimes had these numbers before they were started again: what former homes said of these is not lost with them. To be said before
+    /// any node has reported.
+    pub fn set_replaced(&mut self, former: impl IntoIterator<Item = Node>) {
+        self.replaced = former.into_iter().collect();
+    }
+
+    /// Nodes that have not acknowledged the ceiling, so that sooner or later nothing becomes complete.
+    pub fn unacknowledged(&self) -> &BTreeSet<Node> {
+        self.ceilings.behind()
+    }
+
+    /// Waits no longer for nodes that have not acknowledged the ceiling, until they do: who keeps the names hears of them, and this home
+    /// does not. Nodes with a new [decision](Self::decision) are returned.
+    pub fn excuse_unacknowledged(&mut self) -> BTreeSet<Node> {
+        let behind = self.ceilings.behind().clone();
+        behind.iter().for_each(|node| self.ceilings.excuse(*node));
+        if behind.is_empty() { behind } else { self.lead(BTreeSet::new()) }
     }
 
     /// A node was lost, with all that its writers published. Nodes with a new [decision](Self::decision) are returned.
@@ -149,7 +174,7 @@ impl Home {
         own.into_iter().for_each(|writer| self.ledger.forget(writer));
         self.nodes.remove(&former);
         self.refused.remove(&former);
-        self.ceilings.note(former, None);
+        self.ceilings.forget(former);
         self.admit(node);
         self.lead(BTreeSet::from([former, node]))
     }
@@ -248,7 +273,7 @@ impl Home {
             let mut settled: BTreeMap<Version, Version> = settled.map(|pin| (pin.version, pin.epoch)).collect();
 
             self.announced = announced.unwrap_or_else(|| self.announced.clone());
-            if let Some(version) = self.newest_gone() {
+            if let Some(version) = self.take_over_ceiling() {
                 self.announced = Proposal::gone(version);
             }
             settled.insert(self.announced.version, self.announced.epoch);

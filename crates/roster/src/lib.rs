@@ -24,9 +24,11 @@
 //!   home that sees a newer revision decides no more. A new home decides nothing until all nodes have reported to it or
 //!   are said to be lost. It goes on from the newest version that they know to be complete, or all pin.
 //! * **Ceilings.** A home announces only what lies below a [ceiling](message::Ceiling) that all nodes which report to it have
-//!   acknowledged. A new home that finds writers of lost nodes below one, and no others, takes the newest version below it for one
-//!   that was complete and is gone: no number that the former home may have announced is given once more. What is left of the
-//!   version before stays pinned. A node counts from its first report on; a lost one does not.
+//!   acknowledged, and nothing without a node that the ceiling names, until that one has acknowledged another. So a new home knows:
+//!   where a node that reports is named by the ceiling that it heard last, nothing was announced that it has not pinned; else, if
+//!   that names a lost node, versions up to there may have been complete. It takes the highest for one that was, and is gone: no
+//!   number is given once more. What nodes pin of the version before stays. A node that joins counts from its first
+//!   acknowledgement on; a lost one does not.
 //! * **Readers** wait for elements of one version: they are ready when the members that have them published that version.
 //! * **Death.** A writer that died is a member of no version above its newest. Its elements of later versions are lost
 //!   ([`Cause`](readiness::Cause)) until another writer attaches them. With a node goes what its writers published. A node that

@@ -40,12 +40,13 @@ impl Proposal {
     }
 }
 
-/// How far a home may go: it announces only versions up to this one, with members on these nodes.
+/// How far a home may go: it announces only versions up to this one, whose members lie on these nodes and no others, and none without
+/// a node among them that can still be asked.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Ceiling {
     /// The highest version.
     pub version: Version,
-    /// The nodes of all members of versions that are still to be announced.
+    /// The nodes of the members.
     pub nodes: Arc<BTreeSet<Node>>,
 }
 

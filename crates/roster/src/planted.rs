@@ -42,7 +42,7 @@ pub(crate) enum Bug {
     PinAnew,
     /// A runtime lets the versions that it pinned go without saying so.
     SilentYield,
-    /// A runtime that has pinned a version already does not say that it heard of its proposal.
+    /// A runtime does not say that it heard of a ceiling, nor, where it has pinned the version already, of a proposal.
     SilentPin,
 }
 

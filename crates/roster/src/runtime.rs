@@ -1,6 +1,9 @@
 //! The state machine of one node.
 
-use std::collections::BTreeMap;
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
 
 use crate::{
     message::{Ceiling, Decision, Ended, Proposal, Report, Told, Unpinned, Want},
@@ -319,9 +322,10 @@ impl Runtime {
         }
         self.heard = decision.serial;
         self.serial += 1;
-        self.share_nodes(&mut decision.announced);
+        self.share_nodes(&mut decision.announced.nodes);
+        self.share_nodes(&mut decision.ceiling.nodes);
         if let Some((proposal, _)) = &mut decision.proposed {
-            self.share_nodes(proposal);
+            self.share_nodes(&mut proposal.nodes);
         }
         let mut events = Vec::new();
         // The home says of stages that they are refused until it hears that they are gone.
@@ -335,7 +339,7 @@ impl Runtime {
         }
         self.pin(&decision, &mut events);
         // The home announces nothing above the former one before all nodes have acknowledged this one.
-        is_due |= decision.ceiling != self.ceiling;
+        is_due |= decision.ceiling != self.ceiling && !self.planted.has(Bug::SilentPin);
         self.ceiling = decision.ceiling;
         if decision.announced.version > self.announced.version {
             self.announced = decision.announced.clone();
@@ -364,10 +368,10 @@ impl Runtime {
     }
 
     /// Keeps equal sets of nodes once: a message that has the same twice names it once.
-    fn share_nodes(&self, proposal: &mut Proposal) {
-        let mut known = self.pins.values().chain([&self.announced]).map(|known| &known.nodes);
-        if let Some(nodes) = known.find(|nodes| **nodes == proposal.nodes) {
-            proposal.nodes = nodes.clone();
+    fn share_nodes(&self, nodes: &mut Arc<BTreeSet<Node>>) {
+        let known = self.pins.values().chain([&self.announced]).map(|known| &known.nodes);
+        if let Some(known) = known.chain([&self.ceiling.nodes]).find(|known| *known == nodes) {
+            *nodes = known.clone();
         }
     }
 

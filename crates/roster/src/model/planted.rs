@@ -76,7 +76,8 @@ fn programs_that_find_out_by_themselves_what_is_complete_are_noticed() {
 
 #[test]
 fn a_home_that_announces_what_nobody_else_can_know_of_is_noticed() {
-    notice(Bug::Boundless, cut_off_with_home(2, 1), "was announced, and has got other writers");
+    // It gets other writers, or is announced twice; which of the two is come upon first is chance.
+    notice(Bug::Boundless, cut_off_with_home(2, 1), "version 1 ");
 }
 
 #[test]
@@ -120,7 +121,7 @@ fn a_new_home_that_does_not_know_heirs_is_noticed() {
 }
 
 #[test]
-fn a_pin_of_which_a_new_home_never_hears_that_it_counts_is_noticed() {
+fn a_decision_of_which_a_home_never_hears_that_it_was_heard_is_noticed() {
     notice(Bug::SilentPin, Setup { home_changes: 1, ..two_nodes(1) }, "is never complete");
 }
 

@@ -48,6 +48,13 @@ pub struct Script {
     pub ops: Vec<Op>,
 }
 
+impl Script {
+    /// Whether it writes the first version.
+    pub fn is_from_the_beginning(&self) -> bool {
+        matches!(&self.ops[0], Op::Declare(stage) if stage.from == INITIAL + 1)
+    }
+}
+
 /// From a version on, the sets of writers that may be its roster.
 pub type Truth = Vec<(Version, Vec<BTreeSet<usize>>)>;
 

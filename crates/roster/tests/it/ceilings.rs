@@ -12,7 +12,11 @@ const WHOLE: u64 = 8;
 const MARGIN: u64 = 4;
 
 fn who(node: u32) -> Who {
-    Who { writer: Writer { node: Node(node), process: 1, serial: 0 }, rank: None }
+    of(node, 1)
+}
+
+fn of(node: u32, process: u32) -> Who {
+    Who { writer: Writer { node: Node(node), process, serial: 0 }, rank: None }
 }
 
 fn range(start: u64, end: u64) -> IndexSet {
@@ -48,6 +52,35 @@ fn exchange(home: &mut Home, nodes: &mut [&mut Runtime]) -> Vec<Refusal> {
         }
     }
     refusals
+}
+
+/// Has a node hear the newest decision.
+fn hear(home: &Home, node: &mut Runtime) {
+    for event in node.hear(home.decision(node.node()).unwrap().clone()) {
+        if let Event::Pin { version, .. } = event {
+            node.hold(version);
+        }
+    }
+}
+
+/// Two nodes with half of the elements each, and a first version that both know to be complete.
+fn halves() -> (Home, Runtime, Runtime) {
+    let (mut home, mut lower, mut upper) = (home(1, 0..2), node(0), node(1));
+    lower.declare(who(0), Stage::member(1, range(0, 4))).unwrap();
+    upper.declare(who(1), Stage::member(1, range(4, WHOLE))).unwrap();
+    lower.publish(who(0).writer, 1).unwrap();
+    upper.publish(who(1).writer, 1).unwrap();
+    exchange(&mut home, &mut [&mut lower, &mut upper]);
+    assert_eq!(home.announced().version, 1);
+    (home, lower, upper)
+}
+
+/// The home after one that was cut off with the first node, and what the others say to it.
+fn next(nodes: &mut [&mut Runtime]) -> Home {
+    let mut home = home(2, nodes.iter().map(|node| node.node().0));
+    nodes.iter_mut().for_each(|node| node.follow(2));
+    exchange(&mut home, nodes);
+    home
 }
 
 /// Publishes the versions that follow, one after the other, each of which the home hears of; the newest that is complete then.
@@ -107,25 +140,157 @@ fn a_home_that_hands_its_role_over_leaves_no_number_out() {
 }
 
 #[test]
-fn a_writer_that_is_not_lost_keeps_its_numbers() {
-    let (mut home, mut lost, mut stays) = (home(1, 0..2), node(0), node(1));
-    lost.declare(who(0), Stage::member(1, range(0, 4))).unwrap();
-    stays.declare(who(1), Stage::member(1, range(4, WHOLE))).unwrap();
-    lost.publish(who(0).writer, 1).unwrap();
-    stays.publish(who(1).writer, 1).unwrap();
-    exchange(&mut home, &mut [&mut lost, &mut stays]);
-    assert_eq!(home.announced().version, 1);
+fn a_writer_that_is_not_lost_keeps_its_numbers_also_if_it_died() {
+    for has_died in [false, true] {
+        let (_, _, mut stays) = halves();
+        if has_died {
+            stays.die(who(1).writer);
+        }
+        // Without it nothing was complete.
+        let mut home = next(&mut [&mut stays]);
+        assert_eq!((home.announced().version, home.announced().is_gone()), (1, false));
+        let places = if has_died { vec![(2, 0..4), (3, 4..WHOLE)] } else { vec![(2, 0..4)] };
+        for (process, place) in &places {
+            stays.declare(of(1, *process), Stage::member(2, range(place.start, place.end))).unwrap();
+        }
+        assert_eq!(exchange(&mut home, &mut [&mut stays]), []);
+        places.iter().for_each(|(process, _)| stays.publish(of(1, *process).writer, 2).unwrap());
+        if !has_died {
+            stays.publish(who(1).writer, 2).unwrap();
+        }
+        exchange(&mut home, &mut [&mut stays]);
+        assert_eq!(home.announced().version, 2);
+    }
+}
 
-    // Without it nothing was complete.
-    let mut home = self::home(2, [1]);
-    stays.follow(2);
+/// The node of the one that leaves is cut off before it hears that this counts.
+#[test]
+fn nothing_is_complete_without_a_node_that_does_not_know_that_it_has_no_part() {
+    for dies in [false, true] {
+        let (mut home, mut cut, mut other) = halves();
+        if dies {
+            let ceiling = other.report().ceiling.version;
+            (2..=ceiling).for_each(|version| other.publish(who(1).writer, version).unwrap());
+            other.die(who(1).writer);
+        } else {
+            other.declare(who(1), Stage::left(2)).unwrap();
+        }
+        home.receive(other.report());
+        cut.declare(of(0, 2), Stage::member(2, range(4, WHOLE))).unwrap();
+        exchange(&mut home, &mut [&mut cut]);
+        [who(0), of(0, 2)].iter().for_each(|who| cut.publish(who.writer, 2).unwrap());
+        exchange(&mut home, &mut [&mut cut]);
+        assert_eq!(home.announced().version, 1);
+        assert_eq!(next(&mut [&mut other]).announced().version, 1, "it dies: {dies}");
+    }
+}
+
+/// It was told that its fragment counts, and not that it came too late.
+#[test]
+fn a_fragment_that_was_refused_meanwhile_completes_nothing() {
+    let (mut home, mut cut, mut other) = alone();
+    other.declare(who(1), Stage::member(2, range(4, WHOLE))).unwrap();
+    exchange(&mut home, &mut [&mut cut, &mut other]);
+    let complete = publish(&mut home, &mut cut, [2]);
+    assert_eq!(complete, 2);
+    let home = next(&mut [&mut other]);
+    assert!(home.announced().version >= complete, "{:?}", home.announced());
+}
+
+#[test]
+fn a_ceiling_of_which_a_node_may_have_heard_stands_until_it_says_so() {
+    let (mut home, mut cut, mut heir, mut third) = (home(1, 0..3), node(0), node(1), node(2));
+    cut.declare(who(0), Stage::member(1, range(0, WHOLE))).unwrap();
+    cut.publish(who(0).writer, 1).unwrap();
+    exchange(&mut home, &mut [&mut cut, &mut heir, &mut third]);
+    // The place goes to another node, which dies before it hears of that; what it and the third hear they cannot say.
+    heir.declare(who(1), Stage::member(2, range(0, WHOLE))).unwrap();
+    heir.publish(who(1).writer, 2).unwrap();
+    cut.declare(who(0), Stage::left(2)).unwrap();
+    [&heir, &cut].into_iter().for_each(|node| _ = home.receive(node.report()));
+    heir.die(who(1).writer);
+    heir.drop(who(1).writer, 2);
+    let before = heir.report();
+    [&mut heir, &mut third].into_iter().for_each(|node| hear(&home, node));
+    home.receive(before);
+    hear(&home, &mut cut);
+    cut.declare(of(0, 2), Stage::member(3, range(0, WHOLE))).unwrap();
+    exchange(&mut home, &mut [&mut cut]);
+    cut.publish(of(0, 2).writer, 3).unwrap();
+    exchange(&mut home, &mut [&mut cut]);
+    let complete = home.announced().version;
+    let home = next(&mut [&mut heir, &mut third]);
+    assert!(home.announced().version >= complete, "{:?} after {complete}", home.announced());
+}
+
+/// One of two nodes that have all of it does not hear that it is complete, before a third one writes what follows.
+#[test]
+fn the_newest_complete_version_stays_on_nodes_that_have_left() {
+    let (mut home, mut cut, mut lower, mut upper) = (home(1, 0..3), node(0), node(1), node(2));
+    for (node, half) in [(&mut lower, 0..4), (&mut upper, 4..WHOLE)] {
+        let who = who(node.node().0);
+        node.declare(who, Stage::member(1, range(half.start, half.end))).unwrap();
+        node.publish(who.writer, 1).unwrap();
+    }
+    exchange(&mut home, &mut [&mut cut, &mut lower, &mut upper]);
+    for node in [&mut lower, &mut upper] {
+        let who = who(node.node().0);
+        node.publish(who.writer, 2).unwrap();
+        node.declare(who, Stage::left(3)).unwrap();
+    }
+    cut.declare(who(0), Stage::member(3, range(0, WHOLE))).unwrap();
+    [&cut, &lower, &upper].into_iter().for_each(|node| _ = home.receive(node.report()));
+    hear(&home, &mut cut);
+    cut.publish(who(0).writer, 3).unwrap();
+    home.receive(cut.report());
+    [&mut lower, &mut upper].into_iter().for_each(|node| hear(&home, node));
+    [&lower, &upper].into_iter().for_each(|node| _ = home.receive(node.report()));
+    assert_eq!(home.announced().version, 2);
+    hear(&home, &mut lower);
+    next(&mut [&mut lower, &mut upper]);
+    assert!(lower.has_pinned(2) && upper.has_pinned(2));
+}
+
+#[test]
+fn a_runtime_that_is_started_again_is_not_lost() {
+    let (_, _, mut other) = alone();
+    let mut again = node(5);
+    again.restore(who(5), vec![Stage::member(1, range(0, WHOLE))]);
+    again.publish(who(5).writer, 1).unwrap();
+    again.die(who(5).writer);
+    let mut home = home(2, [1, 5]);
+    home.set_replaced([Node(0)]);
+    [&mut other, &mut again].into_iter().for_each(|node| node.follow(2));
+    exchange(&mut home, &mut [&mut other, &mut again]);
+    assert_eq!(home.announced().version, 1);
+}
+
+#[test]
+fn a_node_whose_writers_were_replaced_is_not_missed_when_its_home_is() {
+    let (mut home, mut lost, mut stays) = halves();
+    lost.publish(who(0).writer, 2).unwrap();
+    exchange(&mut home, &mut [&mut lost, &mut stays]);
+    home.lose(Node(0));
+    stays.declare(of(1, 2), Stage::member(3, range(0, 4))).unwrap();
     exchange(&mut home, &mut [&mut stays]);
-    assert_eq!((home.announced().version, home.announced().is_gone()), (1, false));
-    let heir = Who { writer: Writer { process: 2, ..who(1).writer }, rank: None };
-    stays.declare(heir, Stage::member(2, range(0, 4))).unwrap();
-    assert_eq!(exchange(&mut home, &mut [&mut stays]), []);
-    stays.publish(heir.writer, 2).unwrap();
-    assert_eq!(publish(&mut home, &mut stays, [2]), 2);
+    for version in 2..30 {
+        stays.publish(who(1).writer, version).unwrap();
+        _ = stays.publish(of(1, 2).writer, version);
+        exchange(&mut home, &mut [&mut stays]);
+    }
+    [who(1), of(1, 2)].iter().for_each(|who| stays.die(who.writer));
+    exchange(&mut home, &mut [&mut stays]);
+    assert_eq!(next(&mut [&mut stays]).announced().version, 29);
+}
+
+#[test]
+fn the_greatest_number_has_nothing_above_it() {
+    let (mut home, mut writing, mut other) = (home(1, 0..2), node(0), node(1));
+    writing.declare(who(0), Stage::member(1, range(0, WHOLE))).unwrap();
+    writing.publish(who(0).writer, Version::MAX).unwrap();
+    exchange(&mut home, &mut [&mut writing, &mut other]);
+    assert_eq!(home.announced().version, Version::MAX);
+    assert_eq!(next(&mut [&mut other]).announced().version, Version::MAX);
 }
 
 #[test]
@@ -162,9 +327,23 @@ fn a_node_that_does_not_answer_holds_nothing_up_before_the_ceiling_and_nothing_o
 }
 
 #[test]
-fn a_node_that_joins_and_says_nothing_holds_nothing_up() {
+fn a_node_of_which_only_who_keeps_the_names_hears_can_be_excused() {
+    let (mut home, mut writing, mut silent) = alone();
+    let held = publish(&mut home, &mut writing, 2..40);
+    assert_eq!((held < 39, home.unacknowledged()), (true, &[Node(1)].into()));
+    home.excuse_unacknowledged();
+    assert_eq!(publish(&mut home, &mut writing, [40]), 40);
+    // What it has acknowledged counts again.
+    exchange(&mut home, &mut [&mut writing, &mut silent]);
+    let held = publish(&mut home, &mut writing, 41..80);
+    assert!(held < 79, "{held}");
+}
+
+#[test]
+fn a_node_that_joins_and_says_no_more_holds_nothing_up() {
     let (mut home, mut writing, mut other) = alone();
     home.admit(Node(2));
+    home.receive(node(2).report());
     for version in 2..40 {
         writing.publish(who(0).writer, version).unwrap();
         exchange(&mut home, &mut [&mut writing, &mut other]);

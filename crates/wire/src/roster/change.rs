@@ -38,7 +38,7 @@ pub struct ObjectChange {
     pub announced: Proposal,
     /// The newest version of which it gave up the pin.
     pub yielded: Option<Proposal>,
-    /// The highest ceiling that it has heard of.
+    /// The newest ceiling that it has heard of.
     pub ceiling: Ceiling,
     /// What the node's readers wait for.
     pub wants: Vec<Want>,

@@ -179,6 +179,7 @@ impl Names for Kept {
 #[derive(Debug)]
 struct Fixed {
     living: RwLock<(Vec<Node>, Revision)>,
+    replaced: RwLock<Vec<Node>>,
     /// Whether no home may act, as when who keeps the names is away.
     is_homeless: AtomicBool,
     names: Arc<dyn Names>,
@@ -204,6 +205,10 @@ impl Cluster for Fixed {
         let (living, revision) = &*self.living.read().unwrap();
         let position = (object.0.get() % living.len().max(1) as u64) as usize;
         living.get(position).map(|node| (*node, *revision))
+    }
+
+    fn replaced(&self) -> Vec<Node> {
+        self.replaced.read().unwrap().clone()
     }
 
     fn lease(&self) -> Duration {
@@ -247,8 +252,12 @@ impl Nodes {
             is_asked: AtomicBool::new(false),
             wires: wires.clone(),
         });
-        let cluster =
-            Arc::new(Fixed { living: RwLock::default(), is_homeless: AtomicBool::new(false), names: kept.clone() });
+        let cluster = Arc::new(Fixed {
+            living: RwLock::default(),
+            replaced: RwLock::default(),
+            is_homeless: AtomicBool::new(false),
+            names: kept.clone(),
+        });
         let mut threads = Vec::new();
         let networks = (0..count).map(|place| {
             let wire = |to: usize| {
@@ -315,6 +324,7 @@ impl Nodes {
         let former = self.wires.numbers.write().unwrap()[place].replace(node);
         {
             let (living, revision) = &mut *self.cluster.living.write().unwrap();
+            self.cluster.replaced.write().unwrap().extend(former);
             living.retain(|one| Some(*one) != former);
             living.push(node);
             *revision += 1;
