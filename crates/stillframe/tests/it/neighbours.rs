@@ -121,6 +121,8 @@ impl World {
             at += bytes;
             at = match self.numbers.below(8) {
                 0 => at + self.numbers.below(3 * PAGE_BYTES),
+                // Others have pages in between.
+                3 => at + PAGE_BYTES + self.numbers.below(12 * PAGE_BYTES),
                 1 => at.next_multiple_of(PAGE_BYTES),
                 2 => at,
                 _ => at + 16,
@@ -140,7 +142,8 @@ impl World {
         for _ in 0..self.numbers.below(6) {
             let Some(array) = self.arrays.get(self.numbers.below(self.arrays.len().max(1))) else { return };
             let bytes = array.bytes.clone();
-            let at = match self.numbers.below(4) {
+            let at = match self.numbers.below(5) {
+                4 => self.numbers.below(PAGES * PAGE_BYTES),
                 0 => bytes.start,
                 1 => bytes.end - 1,
                 2 => bytes.start + self.numbers.below(bytes.len()),
