@@ -94,7 +94,8 @@ impl Seams {
         }
     }
 
-    /// Stops watching those that are between no two of these sources any more. Some of their pages may be a source's own by now.
+    /// Stops watching those that are between no two of these sources any more, which are in the order of their addresses. Some of the
+    /// pages may be a source's own by now.
     pub(crate) fn end_others(&mut self, all: &[Neighbour], userfault: &Userfault) {
         let known = |one: &Neighbour| one.source.seams[1].watched().map(|seam| (seam.start, seam.end));
         if self.watched.len() == all.iter().filter_map(known).count() {
@@ -105,11 +106,20 @@ impl Seams {
             if known.get(start) == Some(end) {
                 return true;
             }
-            let is_own = all.iter().map(|one| &one.watched).any(|own| own.start < *end && *start < own.end);
-            if !is_own {
-                let _ = userfault.unregister(*start, *end - *start);
+            let mut at = *start;
+            for own in all.iter().map(|one| &one.watched).filter(|own| own.start < *end && *start < own.end) {
+                unwatch(at..own.start, userfault);
+                at = at.max(own.end);
             }
+            unwatch(at..*end, userfault);
             false
         });
+    }
+}
+
+/// Lets go of pages, if these are any.
+fn unwatch(pages: Range<usize>, userfault: &Userfault) {
+    if !pages.is_empty() {
+        let _ = userfault.unregister(pages.start, pages.len());
     }
 }
