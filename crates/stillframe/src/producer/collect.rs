@@ -16,7 +16,8 @@ use crate::working::unit::CopyUnit;
 use std::collections::BTreeMap;
 use std::ops::Range;
 use stillframe_kernel::Failure;
-use stillframe_kernel::maps::{Checks, Sharing};
+use stillframe_kernel::maps::{Checks, Maps, Sharing};
+use stillframe_kernel::workers::Workers;
 use stillframe_segment::{PAGE_BYTES, WINDOW_PAGES};
 
 /// A source whose dirty pages are published.
@@ -74,7 +75,7 @@ impl Producer {
             let Some(part) = &state.part else { continue };
             let input = inputs.get(state.meta.id);
             let shape = match (input, &state.shown) {
-                (Some(input), _) => input.shape.clone(),
+                (Some(input), _) => input.shape.to_vec(),
                 (None, Some(shown)) if state.is_tracked() => shown.shape.iter().map(|n| *n as usize).collect(),
                 _ => continue,
             };
@@ -83,17 +84,30 @@ impl Producer {
         Ok(())
     }
 
+    /// Has tracked variables published from where they are this time, which mostly is where they were.
+    pub(crate) fn take_inputs(&mut self, inputs: &Inputs) -> Result<()> {
+        let sequence = self.store.sequence();
+        let mut states = self.workspace.variables.iter_mut();
+        let mut moved = Vec::new();
+        for input in inputs.iter() {
+            // Both are in the order of their numbers.
+            let state = states.find(|(id, _)| **id >= input.id).filter(|(id, _)| **id == input.id);
+            if !state.is_some_and(|(_, state)| state.is_given_again(input, sequence)) {
+                let noted = list::push(&mut moved, input);
+                noted.map_err(|failure| Error::system(self.store.dir(), failure))?;
+            }
+        }
+        moved.into_iter().try_for_each(|input| self.take_input(input))
+    }
+
     /// Has a tracked variable published from where it is this time.
-    pub(crate) fn take_input(&mut self, input: &Input) -> Result<()> {
+    fn take_input(&mut self, input: &Input) -> Result<()> {
         let given = input.given();
         let sequence = self.store.sequence();
         let state = self.state_mut(input.id)?;
         let Working::Tracked(tracked) = &mut state.working else {
             return Err(self.state(input.id)?.wrong_kind("tracked"));
         };
-        if tracked.is_at(&given, sequence) && state.shape == input.shape && state.order == input.order {
-            return Ok(());
-        }
         let mut new = None;
         if let Some(windows) = tracked.windows_for(&given) {
             let former = tracked.make_way(&given);
@@ -120,8 +134,53 @@ impl Producer {
         if let Working::Tracked(tracked) = &mut state.working {
             tracked.switch_to(&given, new, sequence);
         }
-        state.shape = input.shape.clone();
+        state.shape = input.shape.to_vec();
         state.order = input.order;
+        Ok(())
+    }
+}
+
+/// What a publish finds dirty pages with.
+struct Finding<'a> {
+    tracker: &'a mut Tracker,
+    workers: &'a Workers,
+    store: &'a Store,
+    unit: CopyUnit,
+}
+
+impl VariableState {
+    /// Whether it was published from what is given already; notes for which publish it is.
+    fn is_given_again(&mut self, input: &Input, sequence: u64) -> bool {
+        let Working::Tracked(tracked) = &mut self.working else { return false };
+        tracked.is_at(&input.given(), sequence) && self.shape[..] == input.shape[..] && self.order == input.order
+    }
+
+    /// Which of its sources the version shows; `None` if it is tracked and was not given, or has none.
+    fn given(&self, input: Option<&Input>) -> Option<usize> {
+        self.working.current().filter(|_| !self.is_tracked() || input.is_some())
+    }
+
+    /// Finds the pages to be published, after a search.
+    fn find_dirty(&mut self, job: &mut Job, input: Option<&Input>, finding: &mut Finding) -> Result<()> {
+        let Finding { tracker, workers, store, unit } = finding;
+        let subrange = input.and_then(|input| input.subrange.as_deref());
+        let Dirty { pages, unshown } = match &mut self.working {
+            Working::Managed(managed) => managed.collect(tracker, workers, store, self.shown.as_ref())?,
+            Working::Tracked(tracked) => {
+                let zeros = input.and_then(|input| input.zeros.as_deref()).unwrap_or(Zeros::NONE);
+                tracked.collect(store, &Known { workers, subrange, zeros, unit: *unit, shown: self.shown.as_ref() })?
+            }
+            Working::Loaned(_) => return Ok(()),
+        };
+        let before = match subrange.map(|subrange| subrange.before) {
+            Some(Some(address)) => Some(Before { address, pages: unshown }),
+            Some(None) if unshown.iter().any(|pages| !pages.is_empty()) => {
+                let why = "no version shows the rest of it, which a publish of a part needs to be told".into();
+                return Err(Error::WrongShape { name: self.meta.name.clone(), why });
+            }
+            _ => None,
+        };
+        (job.dirty, job.before) = (pages, before);
         Ok(())
     }
 }
@@ -136,57 +195,35 @@ impl Workspace {
         jobs: &mut Vec<Job>,
     ) -> Result<()> {
         let Workspace { variables, tracker, maps, copier, .. } = self;
-        let searched = search_neighbours(variables, inputs, tracker);
+        let searched = search_neighbours(variables, inputs, tracker, maps);
         let overlapping = searched.map_err(|failure| Error::system(store.dir(), failure))?;
+        let workers = copier.workers();
+        let is_apart = !overlapping && tracker.kind() != TrackerKind::SoftDirty;
         let mut next = 0;
-        while let Some((&id, state)) = variables.range_mut(next..).next() {
+        while !is_apart && let Some((&id, state)) = variables.range_mut(next..).next() {
             next = id + 1;
             let input = inputs.get(id);
-            let given = !state.is_tracked() || input.is_some();
-            let Some(index) = state.working.current().filter(|_| given) else { continue };
+            let Some(index) = state.given(input) else { continue };
+            state.working.sources_mut()[index].search(tracker, maps);
+            jobs.push(Job { id, source: index, dirty: 0, frames: 0..0, before: None });
+            if overlapping {
+                tell(variables, (id, index));
+            }
+            if let (Some(state), Some(job)) = (variables.get_mut(&id), jobs.last_mut()) {
+                state.find_dirty(job, input, &mut Finding { tracker, workers, store, unit })?;
+            }
+        }
+        for (&id, state) in variables.iter_mut().filter(|_| is_apart) {
+            let input = inputs.get(id);
+            let Some(index) = state.given(input) else { continue };
             let source = &mut state.working.sources_mut()[index];
             source.search(tracker, maps);
-            let is_plain = input.is_none_or(Input::is_plain);
-            let is_apart = !overlapping && tracker.kind() != TrackerKind::SoftDirty;
-            if is_plain && is_apart && source.is_as_shown(state.shown.as_ref()) {
+            if input.is_none_or(Input::is_plain) && source.is_as_shown(state.shown.as_ref(), store)? {
                 continue;
             }
             jobs.push(Job { id, source: index, dirty: 0, frames: 0..0, before: None });
-            if overlapping {
-                let (addresses, sharing) = (source.watched(), source.sharing());
-                if sharing != Sharing::Private {
-                    tell_sharing(variables, addresses, sharing);
-                }
-                let source = variables.get(&id).and_then(|state| state.working.sources().get(index));
-                for window in 0..source.map_or(0, Source::watched_windows) {
-                    let source = variables.get(&id).and_then(|state| state.working.sources().get(index));
-                    let (address, dirty) = source.map_or((0, Mask::EMPTY), |source| source.watched_window(window));
-                    tell_others(variables, (id, index), address, dirty);
-                }
-            }
-            let Some(state) = variables.get_mut(&id) else { continue };
-            let subrange = input.and_then(|input| input.subrange.as_deref());
-            let Dirty { pages, unshown } = match &mut state.working {
-                Working::Managed(managed) => managed.collect(tracker, copier.workers(), store, state.shown.as_ref())?,
-                Working::Tracked(tracked) => {
-                    let zeros = input.and_then(|input| input.zeros.as_deref()).unwrap_or(Zeros::NONE);
-                    tracked.collect(
-                        store,
-                        &Known { workers: copier.workers(), subrange, zeros, unit, shown: state.shown.as_ref() },
-                    )?
-                }
-                Working::Loaned(_) => continue,
-            };
-            let before = match subrange.map(|subrange| subrange.before) {
-                Some(Some(address)) => Some(Before { address, pages: unshown }),
-                Some(None) if unshown.iter().any(|pages| !pages.is_empty()) => {
-                    let why = "no version shows the rest of it, which a publish of a part needs to be told".into();
-                    return Err(Error::WrongShape { name: state.meta.name.clone(), why });
-                }
-                _ => None,
-            };
             if let Some(job) = jobs.last_mut() {
-                (job.dirty, job.before) = (pages, before);
+                state.find_dirty(job, input, &mut Finding { tracker, workers, store, unit })?;
             }
         }
         if tracker.kind() == TrackerKind::SoftDirty {
@@ -225,20 +262,40 @@ fn search_neighbours(
     variables: &mut BTreeMap<u32, Box<VariableState>>,
     inputs: &Inputs,
     tracker: &mut Tracker,
+    maps: &Maps,
 ) -> Result<bool, Failure> {
     let mut all = Vec::new();
+    list::make_room(&mut all, variables.len())?;
     for (id, state) in variables.iter_mut() {
         let is_given = !state.is_tracked() || inputs.get(*id).is_some();
         let current = state.working.current().filter(|_| is_given);
         for (index, source) in state.working.sources_mut().iter_mut().enumerate() {
             source.remember_search();
-            let (start, end) = source.watched();
-            if start < end {
-                list::push(&mut all, Neighbour { source, is_given: current == Some(index) })?;
+            let neighbour = Neighbour::new(source, current == Some(index));
+            if !neighbour.watched.is_empty() {
+                list::push(&mut all, neighbour)?;
             }
         }
     }
-    Ok(tracker.search_neighbours(&mut all))
+    Ok(tracker.search_neighbours(&mut all, maps))
+}
+
+/// Notes what a search found in all sources that have some of the same pages.
+fn tell(variables: &mut BTreeMap<u32, Box<VariableState>>, finder: (u32, usize)) {
+    let source = |variables: &BTreeMap<u32, Box<VariableState>>, window: Option<usize>| {
+        let source = variables.get(&finder.0)?.working.sources().get(finder.1)?;
+        let found = window.map(|window| source.watched_window(window));
+        Some((source.watched(), source.sharing(), source.watched_windows(), found))
+    };
+    let Some((addresses, sharing, windows, _)) = source(variables, None) else { return };
+    if sharing != Sharing::Private {
+        tell_sharing(variables, addresses, sharing);
+    }
+    for window in 0..windows {
+        if let Some((_, _, _, Some((address, dirty)))) = source(variables, Some(window)) {
+            tell_others(variables, finder, address, dirty);
+        }
+    }
 }
 
 /// Notes in all sources with some of these addresses that others may change what is there: the search that found other memory there

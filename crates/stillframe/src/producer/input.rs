@@ -4,6 +4,7 @@ use crate::variable::Attributes;
 use crate::working::dirty::{Subrange, Zeros};
 use crate::working::layout::Placed;
 use crate::working::tracked::Given;
+use std::ops::Deref;
 use stillframe_segment::Order;
 
 /// What a version is called, and what is said of it.
@@ -15,13 +16,47 @@ pub(crate) struct Label {
     pub(crate) attributes: Attributes,
 }
 
+/// Axes whose lengths take no memory of their own.
+const AXES_FEW: usize = 4;
+
+/// The lengths of the axes of what is given: most arrays have few, and then no memory is taken for them.
+#[derive(Debug, Clone)]
+pub(crate) enum Shape {
+    Few { lengths: [usize; AXES_FEW], axes: usize },
+    Many(Box<[usize]>),
+}
+
+impl From<&[usize]> for Shape {
+    fn from(shape: &[usize]) -> Shape {
+        let mut lengths = [0; AXES_FEW];
+        match lengths.get_mut(..shape.len()) {
+            Some(few) => {
+                few.copy_from_slice(shape);
+                Shape::Few { lengths, axes: shape.len() }
+            }
+            None => Shape::Many(shape.into()),
+        }
+    }
+}
+
+impl Deref for Shape {
+    type Target = [usize];
+
+    fn deref(&self) -> &[usize] {
+        match self {
+            Shape::Few { lengths, axes } => &lengths[..*axes],
+            Shape::Many(lengths) => lengths,
+        }
+    }
+}
+
 /// Where a tracked variable is this time.
 #[derive(Debug, Clone)]
 pub(crate) struct Input {
     pub(crate) id: u32,
     pub(crate) address: usize,
     pub(crate) bytes: usize,
-    pub(crate) shape: Vec<usize>,
+    pub(crate) shape: Shape,
     pub(crate) order: Order,
     /// Of a section: where its elements lie. The address is that of the lowest.
     pub(crate) section: Option<Box<Placed>>,
@@ -54,6 +89,12 @@ pub(crate) struct Inputs {
 }
 
 impl Inputs {
+    /// Nothing, with the room that these had.
+    pub(crate) fn emptied(mut self) -> Inputs {
+        self.list.clear();
+        self
+    }
+
     /// What is given for a variable.
     pub(crate) fn get(&self, id: u32) -> Option<&Input> {
         self.list.get(self.place_of(id).ok()?)
@@ -77,9 +118,14 @@ impl Inputs {
     }
 
     fn place_of(&self, id: u32) -> Result<usize, usize> {
-        // Mostly variables are given in the order in which they were declared.
-        match self.list.last() {
-            Some(last) if last.id < id => Err(self.list.len()),
+        // Mostly variables are given in the order in which they were declared, and all of them.
+        let (Some(first), Some(last)) = (self.list.first(), self.list.last()) else { return Err(0) };
+        if last.id < id {
+            return Err(self.list.len());
+        }
+        let place = id.wrapping_sub(first.id) as usize;
+        match self.list.get(place) {
+            Some(input) if input.id == id => Ok(place),
             _ => self.list.binary_search_by_key(&id, |input| input.id),
         }
     }

@@ -9,6 +9,7 @@ use crate::place::check_pages;
 use crate::place::directory::{self, Directory};
 use crate::place::names;
 use crate::producer::aside::{End, Run};
+use crate::producer::input::Inputs;
 use crate::producer::launcher;
 use crate::producer::options::RegionOptions;
 use crate::producer::patience::Patience;
@@ -107,6 +108,7 @@ impl Producer {
             background: None,
             demoted_windows: 0,
             copies: Vec::new(),
+            inputs: Inputs::default(),
         };
         let name = options.full_name(name);
         Ok(Producer {

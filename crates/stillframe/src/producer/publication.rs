@@ -36,7 +36,8 @@ pub struct Publication<'a> {
 
 impl<'a> Publication<'a> {
     pub(crate) fn new(producer: &'a mut Producer, label: Label) -> Publication<'a> {
-        Publication { producer, label, inputs: Inputs::default(), error: None, guard: false }
+        let inputs = std::mem::take(&mut producer.workspace.inputs);
+        Publication { producer, label, inputs, error: None, guard: false }
     }
 
     /// Where a tracked variable is this time, and its shape. Tracked variables left out keep their last content.
@@ -154,7 +155,7 @@ impl<'a> Publication<'a> {
                 unsafe { self.push(id, memory, shape, *order, None) };
             }
             Ok(placed) if self.inputs.get(id).is_none() => {
-                let (address, bytes, shape) = (placed.address, placed.layout.bytes(), shape.to_vec());
+                let (address, bytes, shape) = (placed.address, placed.layout.bytes(), (*shape).into());
                 let section = Some(Box::new(placed));
                 self.inputs.insert(Input {
                     id,
@@ -217,7 +218,7 @@ impl<'a> Publication<'a> {
         });
         match check {
             Ok(()) => {
-                let shape = shape.to_vec();
+                let shape = shape.into();
                 self.inputs.insert(Input { id, address, bytes, shape, order, section: None, subrange, zeros: None });
             }
             Err(error) => self.error = self.error.take().or(Some(error)),
@@ -375,7 +376,13 @@ impl<'a> Publication<'a> {
     fn publish(&mut self, slice: Option<Duration>) -> Result<Option<Published>> {
         match self.error.take() {
             Some(error) => Err(error),
-            None => self.producer.publish(&self.label, &self.inputs, slice),
+            None => {
+                let published = self.producer.publish(&self.label, &self.inputs, slice)?;
+                if published.is_some() {
+                    self.producer.workspace.inputs = std::mem::take(&mut self.inputs).emptied();
+                }
+                Ok(published)
+            }
         }
     }
 }

@@ -97,9 +97,7 @@ impl Producer {
         let mut jobs = Vec::new();
         let room = list::make_room(&mut jobs, self.workspace.variables.len());
         room.map_err(|failure| Error::system(self.store.dir(), failure))?;
-        for input in inputs.iter() {
-            self.take_input(input)?;
-        }
+        self.take_inputs(inputs)?;
         points::hit("publish.begin");
         if let Err(error) =
             self.workspace.collect(&self.store, inputs, self.options.copy_unit.unwrap_or_default(), &mut jobs)

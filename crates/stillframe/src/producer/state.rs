@@ -4,6 +4,7 @@ use crate::error::{Error, Result};
 use crate::group::peers::Peers;
 use crate::part::Part;
 use crate::producer::aside::End;
+use crate::producer::input::Inputs;
 use crate::producer::options::RegionOptions;
 use crate::producer::patience::Patience;
 use crate::producer::pending::Pending;
@@ -90,6 +91,8 @@ pub(crate) struct Workspace {
     pub(crate) demoted_windows: usize,
     /// A list reused by every publish.
     pub(crate) copies: Vec<PageCopy>,
+    /// Another one: of nothing while none is prepared.
+    pub(crate) inputs: Inputs,
 }
 
 impl Workspace {

@@ -118,21 +118,37 @@ impl Source {
         found
     }
 
-    /// Whether a search found nothing that may differ from the newest version, which shows all of it: then there is nothing to
-    /// decide.
-    pub(crate) fn is_as_shown(&mut self, shown: Option<&Extent>) -> bool {
-        let Collected { dirty, unsure, armed } = &self.collected;
-        let is_clean = dirty.iter().chain(unsure).chain(&self.pending).all(|mask| mask.is_empty());
+    /// Whether a search found nothing that differs from the newest version, which shows all of it: then there is nothing to decide.
+    /// Of a small array the pages at its ends are compared for that.
+    pub(crate) fn is_as_shown(&mut self, shown: Option<&Extent>, store: &Store) -> Result<bool> {
+        let is_clean = self.collected.dirty.iter().chain(&self.pending).all(|mask| mask.is_empty());
         if !is_clean || self.stale || self.memory.owned || self.shown_pages(shown) < self.memory.pages {
-            return false;
+            return Ok(false);
         }
+        if self.collected.unsure.iter().any(|mask| !mask.is_empty()) && !self.has_same_ends(store)? {
+            return Ok(false);
+        }
+        let Collected { armed, .. } = &self.collected;
         for (window, armed) in armed.iter().enumerate() {
             self.sticky.learn(window, Mask::EMPTY, *armed);
         }
         self.blank.clear();
         self.written_percent = 0;
         self.edges_compared = true;
-        true
+        Ok(true)
+    }
+
+    /// Whether the pages in doubt are those at the ends of a small array, and are as the newest version has them.
+    fn has_same_ends(&mut self, store: &Store) -> Result<bool> {
+        if self.windows() != 1 || self.gather.is_some() || self.is_large() {
+            return Ok(false);
+        }
+        let unsure = self.collected.unsure[0].and(self.valid(0));
+        if unsure.and(Mask::of_window(&self.memory.whole, 0)).is_empty() {
+            self.map_frames(0, unsure, store)?;
+            return Ok(self.differing(0, unsure, store)?.is_empty());
+        }
+        Ok(false)
     }
 
     fn find(&mut self, doubts: &mut [Mutex<Doubt>], store: &Store, known: &Known) -> Result<Dirty> {

@@ -9,7 +9,7 @@ use crate::working::plane_maps::PlaneMaps;
 use crate::working::sticky::Sticky;
 use crate::working::tracker::Tracker;
 use crate::working::tracker::memory::{Collected, Doubt, Memory, Watch};
-use crate::working::tracker::neighbours::Seam;
+use crate::working::tracker::seams::Seam;
 use crate::working::unit::Units;
 use std::sync::Mutex;
 use stillframe_kernel::Failure;
@@ -31,8 +31,8 @@ pub(crate) struct Source {
     pub(crate) watch: Watch,
     /// The pages between it and its neighbours, before it and behind it.
     pub(crate) seams: [Seam; 2],
-    /// How often in turn the pages behind it were found written by others.
-    pub(crate) strangers: u8,
+    /// How often in turn the pages in which it begins and ends were found written by others.
+    pub(crate) strangers: [u8; 2],
     /// Whether the pages that it shares at its ends were compared since they were last found written.
     pub(crate) edges_compared: bool,
     /// Whether it was searched with its neighbours, and what was found is still to be published.
@@ -72,7 +72,7 @@ impl Source {
             bytes: 0,
             watch: Watch::New,
             seams: Default::default(),
-            strangers: 0,
+            strangers: Default::default(),
             edges_compared: false,
             is_searched: false,
             sticky: Sticky::new(windows)?,
@@ -127,7 +127,7 @@ impl Source {
             }
         }
         if memory.whole != self.memory.whole {
-            self.seams = Default::default();
+            self.forget_seams();
         }
         self.page_offset = page_offset;
         self.bytes = bytes;

@@ -3,6 +3,8 @@
 
 #![allow(unsafe_code)]
 
+mod between;
+
 use crate::common::{Dir, Numbers, difference_at, trackers, watchdog};
 use crate::seed::Seed;
 use std::ops::Range;
@@ -121,6 +123,8 @@ impl World {
             at += bytes;
             at = match self.numbers.below(8) {
                 0 => at + self.numbers.below(3 * PAGE_BYTES),
+                // Others have pages in between.
+                3 => at + PAGE_BYTES + self.numbers.below(12 * PAGE_BYTES),
                 1 => at.next_multiple_of(PAGE_BYTES),
                 2 => at,
                 _ => at + 16,
@@ -140,7 +144,8 @@ impl World {
         for _ in 0..self.numbers.below(6) {
             let Some(array) = self.arrays.get(self.numbers.below(self.arrays.len().max(1))) else { return };
             let bytes = array.bytes.clone();
-            let at = match self.numbers.below(4) {
+            let at = match self.numbers.below(5) {
+                4 => self.numbers.below(PAGES * PAGE_BYTES),
                 0 => bytes.start,
                 1 => bytes.end - 1,
                 2 => bytes.start + self.numbers.below(bytes.len()),
@@ -235,6 +240,15 @@ impl World {
             publication.tracked(variable, self.memory.part(bytes), &[bytes.len()])
         });
         given.commit().unwrap().outcome
+    }
+
+    /// Whether the newest version has all arrays as they are.
+    fn check_all(&self) {
+        let snapshot = self.observer.newest().unwrap();
+        for Array { name, bytes, .. } in &self.arrays {
+            let differs = difference_at(snapshot.slice::<u8>(name).unwrap(), self.memory.part(bytes));
+            assert_eq!(differs, None, "{}, version {}, {name}", self.region.tracker(), self.version);
+        }
     }
 
     fn check(&self) {

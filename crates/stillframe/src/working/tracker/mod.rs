@@ -4,6 +4,7 @@ pub(crate) mod entries;
 pub(crate) mod kind;
 pub(crate) mod memory;
 pub(crate) mod neighbours;
+pub(crate) mod seams;
 pub(crate) mod wp_async;
 
 use crate::error::{Error, Result};
@@ -12,7 +13,7 @@ use crate::working::sticky::Sticky;
 use crate::working::tracker::entries::{collect_entries, is_own, is_soft_dirty, is_suspect};
 use crate::working::tracker::kind::{TRACKERS, TrackerKind};
 use crate::working::tracker::memory::{Collected, Memory, Watch, span};
-use crate::working::tracker::neighbours::Seams;
+use crate::working::tracker::seams::Seams;
 use crate::working::tracker::wp_async::{begin_again, collect_wp_async};
 use std::ops::Range;
 use std::path::Path;
