@@ -33,8 +33,8 @@ pub enum LeftIndex<'a> {
 pub struct Lefts<'a> {
     pub axes: Vec<LeftAxis<'a>>,
     pub known: Vec<&'a str>,
-    /// Names that stand alone in an index and are numbers.
-    pub numbers: Vec<&'a str>,
+    /// Names in indices that are numbers, and whether each stands alone in one.
+    pub numbers: Vec<(&'a str, bool)>,
 }
 
 impl<'a> Lefts<'a> {
@@ -83,14 +83,15 @@ impl<'a> Lefts<'a> {
             }
             Some(Value::Constant(constant)) => {
                 let one_name = index.expression.as_ref().and_then(|expression| {
-                    let name = names.lone_name(expression)?;
-                    self.numbers.push(name);
-                    explicit.is_some().then_some((name, expression))
+                    let lone = names.lone_name(expression);
+                    self.numbers.extend(names.names_in(expression).map(|name| (name, lone.is_some())));
+                    Some((lone.filter(|_| explicit.is_some())?, expression))
                 });
                 if let Some((name, expression)) = one_name {
                     let message = format!("`{}` is the number {constant} and no index variable", clip(name));
                     let problem = Problem::new(Code::Index, expression.span, message);
-                    return names.fail(problem.help("give the variable another name"));
+                    let help = format!("{}: give the variable another name", names.origin(name));
+                    return names.fail(problem.help(help));
                 }
                 let place = u64::try_from(constant).ok().filter(|place| *place < explicit.unwrap_or(i64::MAX as u64));
                 let Some(place) = place else {

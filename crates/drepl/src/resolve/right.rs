@@ -13,7 +13,7 @@ use crate::{
     text::{
         diagnostic::{Code, Problem, clip},
         source::Span,
-        syntax::{Index, PatternPart},
+        syntax::{Expression, Index, PatternPart},
     },
     types::{Array, Field, Primitive, Record, Type},
 };
@@ -63,8 +63,8 @@ pub struct Right<'n, 'a> {
     pub names: &'n mut Names<'a>,
     /// Variables of the left side.
     pub known: &'n [&'a str],
-    /// Names that stand alone in an index there, and are numbers.
-    pub numbers: &'n [&'a str],
+    /// Names in indices there that are numbers, and whether each stands alone in one.
+    pub numbers: &'n [(&'a str, bool)],
     pub groups: u32,
     /// Where the part at hand follows.
     pub behind: Span,
@@ -251,13 +251,15 @@ impl<'a> Right<'_, 'a> {
         let Some(expression) = &index.expression else { return Ok(RightIndex::Wild) };
         match self.names.evaluate(expression, Context::Index(self.known))? {
             Value::Constant(constant) => {
-                let name = self.names.lone_name(expression).filter(|name| self.numbers.contains(name));
-                if let Some(name) = name {
+                if let Some(name) = self.captured(expression) {
                     // An index variable was meant, which a binding of that name has made a number.
+                    let number = self.names.named_number(name).unwrap_or(constant);
+                    let origin = self.names.origin(name);
                     let name = clip(name);
-                    let message = format!("`{name}` is the number {constant} on both sides, and no index variable");
+                    let message = format!("`{name}` is the number {number} on both sides, and no index variable");
                     let problem = Problem::new(Code::Index, expression.span, message);
-                    return self.names.fail(problem.help("give the variable another name, or write the number"));
+                    let help = format!("{origin}: give the variable another name, or write the number");
+                    return self.names.fail(problem.help(help));
                 }
                 match u64::try_from(constant) {
                     Ok(index) if index < extent => Ok(RightIndex::Constant(index)),
@@ -268,6 +270,16 @@ impl<'a> Right<'_, 'a> {
             Value::Wrapped(affine, modulus, variable) => Ok(RightIndex::Wrapped(affine, modulus, variable)),
             Value::Listed(listed, variable) => Ok(RightIndex::Listed(listed, variable)),
         }
+    }
+}
+
+impl<'a> Right<'_, 'a> {
+    /// The name that a constant index has in common with one of the left side, if it stands alone in one of the two: it links them,
+    /// as nothing but an index variable does. A number that is a part of both, as of `[N-1] = line[N-1]`, may be meant.
+    fn captured(&self, expression: &'a Expression) -> Option<&'a str> {
+        let is_lone = self.names.lone_name(expression).is_some();
+        let links = |name: &&str| self.numbers.iter().any(|(left, alone)| left == name && (is_lone || *alone));
+        self.names.names_in(expression).find(links)
     }
 }
 
