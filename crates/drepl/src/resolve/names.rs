@@ -178,6 +178,13 @@ impl<'a> Names<'a> {
         })
     }
 
+    /// Whether a name is a number because somebody bound it, not because a text says so.
+    pub fn is_bound(&self, name: &str) -> bool {
+        let is_constant = self.constants.contains_key(name);
+        let is_own = self.bindings.get(name).is_some();
+        !is_constant && (is_own || self.outer.is_some_and(|outer| !outer.constants.contains_key(name)))
+    }
+
     /// Who made a name a number, as [`declared`](Names::declared) looks for it.
     pub fn origin(&self, name: &str) -> &'static str {
         match self.outer {

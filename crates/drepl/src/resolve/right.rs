@@ -5,6 +5,7 @@ use std::{collections::HashMap, sync::Arc};
 use super::{
     affine::Affine,
     fields::{count, each_field, listed, missing_field, record_name},
+    left::LeftNumber,
     names::{Context, LEAF_WORK, Listed, Names, Noted, Resolved, SUGGESTION_WORK, Value, Variable},
 };
 use crate::{
@@ -63,9 +64,11 @@ pub struct Right<'n, 'a> {
     pub names: &'n mut Names<'a>,
     /// Variables of the left side.
     pub known: &'n [&'a str],
-    /// Names in indices there that are numbers, and whether each stands alone in one.
-    pub numbers: &'n [(&'a str, bool)],
+    /// Names in indices there that are numbers.
+    pub numbers: &'n [LeftNumber<'a>],
     pub groups: u32,
+    /// How many axes lie before the part at hand.
+    pub axis: usize,
     /// Where the part at hand follows.
     pub behind: Span,
 }
@@ -98,6 +101,7 @@ impl<'a> Right<'_, 'a> {
                         }
                         Err(Noted) => failed = true,
                     }
+                    self.axis += 1;
                 }
                 let element = self.choose(&array.element, leaf, rest, expected)?;
                 if failed { Err(Noted) } else { Ok(Chosen::Array(axes, Box::new(element))) }
@@ -153,6 +157,7 @@ impl<'a> Right<'_, 'a> {
                         known: self.known,
                         numbers: self.numbers,
                         groups: self.groups,
+                        axis: self.axis,
                         behind: field_span,
                     };
                     let (field, leaf) = right.field(record, leaf, field_span)?;
@@ -192,6 +197,7 @@ impl<'a> Right<'_, 'a> {
         self.groups += 1;
         let (group, span) = (self.groups, self.behind);
         let extents = array.extents.iter();
+        self.axis += extents.len();
         extents.map(|extent| RightAxis { index: RightIndex::Wild, extent: *extent, span, group }).collect()
     }
 
@@ -258,7 +264,9 @@ impl<'a> Right<'_, 'a> {
                     let name = clip(name);
                     let message = format!("`{name}` is the number {number} on both sides, and no index variable");
                     let problem = Problem::new(Code::Index, expression.span, message);
-                    let help = format!("{origin}: give the variable another name, or write the number");
+                    let help = format!(
+                        "{origin}: give the variable another name; for the number write `{name}+0` where it stands alone"
+                    );
                     return self.names.fail(problem.help(help));
                 }
                 match u64::try_from(constant) {
@@ -274,11 +282,19 @@ impl<'a> Right<'_, 'a> {
 }
 
 impl<'a> Right<'_, 'a> {
-    /// The name that a constant index has in common with one of the left side, if it stands alone in one of the two: it links them,
-    /// as nothing but an index variable does. A number that is a part of both, as of `[N-1] = line[N-1]`, may be meant.
+    /// The name of a constant index that links it with one of the left side, as nothing but an index variable does: where it stands
+    /// alone on both sides, and, if somebody bound it, where it stands alone on one side and is a part of the same axis on the other. A
+    /// number that is a part of both, as of `[N-1] = line[N-1]`, may be meant, and what a text calls a constant is one.
     fn captured(&self, expression: &'a Expression) -> Option<&'a str> {
         let is_lone = self.names.lone_name(expression).is_some();
-        let links = |name: &&str| self.numbers.iter().any(|(left, alone)| left == name && (is_lone || *alone));
+        let links = |name: &&str| {
+            let is_bound = self.names.is_bound(name);
+            self.numbers.iter().filter(|left| left.name == *name).any(|left| match (is_lone, left.is_lone) {
+                (true, true) => true,
+                (false, false) => false,
+                _ => is_bound && left.axis == self.axis,
+            })
+        };
         self.names.names_in(expression).find(links)
     }
 }
