@@ -17,12 +17,14 @@ say() { printf 'mpi.sh: %s\n' "$*" >&2; }
 
 work=$(mktemp -d)
 trap 'rm -rf -- "$work"' EXIT
+# A file: what wrappers take beside one is not the same for all.
+echo '#include <mpi.h>' >"$work/line.c"
 
 # What a compiler of an MPI lacks to compile a line with mpi.h; nothing if it does. Its name, and what is behind it.
 missing() {
     local path
     path=$(readlink -f -- "$2") || path=$2
-    ! printf '#include <mpi.h>\n' | "$2" -x c -c - -o "$work/line.o" 2>"$work/errors" || return 0
+    ! "$2" -c "$work/line.c" -o "$work/line.o" 2>"$work/errors" || return 0
     if ! grep -q 'mpi\.h' "$work/errors"; then
         echo "$1 does not compile: $(head -n 1 "$work/errors")"
     elif [[ $path == *mpich* ]]; then
@@ -98,15 +100,21 @@ lacking=()
 for name in "${names[@]}"; do
     suffix=.$name
     [[ $name != plain ]] || suffix=
-    if found=$(command -v "mpicc$suffix"); then
-        lacks=$(missing "mpicc$suffix" "$found")
-        [[ -z $lacks ]] || { lacking+=("$lacks"); continue; }
-    fi
-    make_commands "$suffix" "$work/bin" || continue
     : >"$work/errors"
-    said=$(try "$work/bin" | tr '\t' ' ') || said=
+    said= is_whole=no
+    if make_commands "$suffix" "$work/bin"; then
+        is_whole=yes
+        said=$(try "$work/bin" | tr '\t' ' ') || said=
+    fi
     if [[ $said != "2 ranks of "* ]]; then
-        lacking+=("mpiexec$suffix does not run what mpicc$suffix compiles on two ranks: $(grep -m 1 . "$work/errors" || echo "${said:-it says nothing}")")
+        words=$(grep -m 1 . "$work/errors" || echo "${said:-it says nothing}")
+        if found=$(command -v "mpicc$suffix"); then
+            lacks=$(missing "mpicc$suffix" "$found")
+            if [[ -z $lacks && $is_whole == yes ]]; then
+                lacks="mpiexec$suffix does not run what mpicc$suffix compiles on two ranks: $words"
+            fi
+            [[ -z $lacks ]] || lacking+=("$lacks")
+        fi
         continue
     fi
     said="${said#2 ranks of } ($path)"

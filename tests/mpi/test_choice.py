@@ -94,3 +94,41 @@ def test_the_makefiles_of_the_examples_say_what_is_missing(clone):
         )
         assert done.returncode != 0
         assert "finds no mpi.h" in done.stderr, done.stdout + done.stderr
+
+
+def test_makefiles_of_examples_that_are_up_to_date_ask_for_no_mpi(clone):
+    for name in ("mpicc", "mpicxx", "mpifort", "gcc", "g++", "cc", "c++", "gfortran"):
+        command(clone, name, 'while [ $# -gt 0 ]; do [ "$1" != -o ] || touch "$2"; shift; done')
+    (clone / "libstillframe.so").touch()
+    # Nothing but what a recipe that has nothing to do takes.
+    bare = clone / "bare"
+    bare.mkdir()
+    for name in ("make", "sh"):
+        (bare / name).symlink_to(shutil.which(name))
+    for example in ("heat", "objects"):
+        for path in (f"{clone}/commands:/usr/bin:/bin", str(bare)):
+            done = subprocess.run(
+                ["make", "-C", ROOT / "examples" / example, f"OUT={clone}/{example}", f"LIBRARY={clone}"],
+                env={"PATH": path},
+                capture_output=True,
+                text=True,
+                timeout=120,
+            )
+            assert done.returncode == 0, done.stdout + done.stderr
+        # Of the second time.
+        assert "mpi" not in done.stdout, done.stdout
+
+
+def test_the_line_is_compiled_from_a_file(clone):
+    command(clone, "mpicc", 'for word; do case $word in *.c) grep -q "mpi.h" "$word" && exit 0 ;; -) exit 1 ;; esac; done; exit 1')
+    assert ask(clone, "--check") == (0, "")
+
+
+def test_an_mpi_that_works_is_not_asked_for_its_headers(clone):
+    """A wrapper that compiles programs and refuses what only asks for the headers is as good."""
+    for name in ("mpicxx.mpich", "mpifort.mpich"):
+        command(clone, name, "exit 1")
+    command(clone, "mpicc.mpich", 'for last; do :; done; case "$*" in *-c*) exit 1 ;; *) : >"$last" ;; esac')
+    command(clone, "mpiexec.mpich", "echo '2 ranks of some MPI'")
+    assert ask(clone, STILLFRAME_MPI="mpich")[0] == 0
+    assert (clone / "target/mpi/chosen").exists()
