@@ -42,8 +42,8 @@ try_thrice() {
 }
 
 has_library() { [[ $(/sbin/ldconfig -p) == *"lib$1.so"* ]]; }
-# An MPI that works; its commands come before all others from here on.
-has_mpi() { alone mpi scripts/mpi.sh 2>/dev/null && export PATH="$PWD/target/mpi/bin:$PATH"; }
+# An MPI that works; its commands come before all others from here on. What those lack that do not is said where none does.
+has_mpi() { mpi_said=$(alone mpi scripts/mpi.sh 2>&1) && export PATH="$PWD/target/mpi/bin:$PATH"; }
 has_openmpi() { alone mpi scripts/mpi.sh target/openmpi openmpi 2>/dev/null; }
 has_venv() { [ -e "$venv/bin/python" ] || "$python" -c 'import ensurepip' 2>/dev/null; }
 # Whether still-export can be linked: the libraries' own programs or the variables that their crates look at say so.
@@ -169,6 +169,7 @@ install_debian() {
             continue
         fi
         say "$step cannot be done without Debian's $one (as root: apt-get install $one)"
+        [ "$found" != has_mpi ] || say "$mpi_said"
         is_whole=no
         miss "$step" "$one"
     done

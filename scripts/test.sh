@@ -15,7 +15,7 @@ paired=(python cxx pairs fortran nodes formats readme)
 # What a target cannot do without, of what may not be had: the steps of scripts/setup.sh.
 declare -A needs=([python]=test [cxx]=cxx [fortran]=fortran [pairs]="cxx fortran" [mpi]="cxx fortran mpi" [formats]="export formats" [nodes]=nodes)
 needs+=([nodes-kills]=nodes [slurm]=slurm [cxx-long]="cxx valgrind" [fortran-long]="fortran valgrind" [mpi-long]="cxx fortran mpi")
-needs+=([nodes-long]=nodes [newest]="test formats" [quick]="demo rivals plots" [install-test]="test cxx fortran cmake pkg-config wheel")
+needs+=([nodes-long]=nodes [newest]="test formats" [quick]="demo rivals plots fortran mpi" [install-test]="test cxx fortran cmake pkg-config wheel")
 needs+=([readers]="export formats readers" [arenas]=nextest [simulators]=nextest [soak]=nextest)
 if [ "${1:-}" = --long ]; then
     steps+=(openmpi slurm valgrind cmake pkg-config dist rivals plots kernels demo wheel readers)

@@ -22,11 +22,12 @@
 ! * Arenas, regions, observers, snapshots, groups, loans, objects and fragments are handles. Assignment copies the handle, not the
 !   thing. They are released by their procedures, not when the variable goes out of scope.
 ! * Every procedure has stat= and errmsg=. Without stat an error ends the program with its message; with stat it is one of
-!   the statuses below, and 0 after success.
+!   the statuses below, and 0 after success. A publish of a region that fails ends no program: without stat the first of several
+!   that fail for one reason says so on the error unit, unless STILLFRAME_QUIET=1 is in the environment, and the program goes on.
 ! * Version numbers and sizes are integers of 32 or 64 bits and cannot be negative.
 module stillframe
   use, intrinsic :: iso_c_binding
-  use, intrinsic :: iso_fortran_env, only: int8, int16, int32, int64, real32, real64
+  use, intrinsic :: iso_fortran_env, only: error_unit, int8, int16, int32, int64, real32, real64
   implicit none
   private
 
@@ -321,6 +322,11 @@ module stillframe
     private
     type(c_ptr) :: handle = c_null_ptr
     type(entry), allocatable :: entries(:)
+    ! What messages call it. Statuses of publishes that were said to fail since there was a version, which one was the newest
+    ! then, and how many failed that nobody was told of.
+    character(:), allocatable :: name
+    integer, allocatable :: said(:)
+    integer(int64) :: newest_when_said = -1, unsaid = 0
   contains
     procedure :: create => region_create
     procedure :: recover => region_recover
@@ -1873,6 +1879,88 @@ contains
     if (present(errmsg)) errmsg = self%text
     if (.not. present(stat)) error stop 'stillframe: ' // self%text
   end subroutine
+
+  ! Concludes a publish, or a part of one. Who gives stat tells it himself. Otherwise the program, which may have run for days, goes
+  ! on without the version, and says why: each status once, until a version is published again, whatever published it. How many are
+  ! not said is said at the end of the region.
+  subroutine conclude_publish(o, region, what, stat, errmsg)
+    type(outcome), intent(in) :: o
+    class(stillframe_region), intent(inout) :: region
+    character(*), intent(in) :: what
+    integer, intent(out), optional :: stat
+    character(*), intent(inout), optional :: errmsg
+    integer(int64) :: newest
+    integer :: ignored
+
+    if (present(stat)) stat = o%status
+    if (o%status == stillframe_ok) return
+    if (present(errmsg)) errmsg = o%text
+    if (present(stat)) return
+    newest = region%newest_published(stat=ignored)
+    if (.not. allocated(region%said)) region%said = [integer ::]
+    if (newest > region%newest_when_said) region%said = [integer ::]
+    region%newest_when_said = newest
+    if (any(region%said == o%status)) then
+      region%unsaid = region%unsaid + 1
+      return
+    end if
+    region%said = [region%said, o%status]
+    call say(what // ' of ' // called(region) // ' is not published, and the program goes on (this is said again after ' // &
+      'one that is): ' // o%text)
+  end subroutine
+
+  ! Says at the end of a region how many publishes failed that nobody was told of.
+  subroutine say_unsaid(region)
+    class(stillframe_region), intent(inout) :: region
+
+    if (region%unsaid > 0) call say('publishes of ' // called(region) // ' that failed for reasons that were said before: ' // &
+      decimal(region%unsaid))
+    region%unsaid = 0
+    if (allocated(region%said)) deallocate (region%said)
+  end subroutine
+
+  ! What messages call a region.
+  function called(region) result(name)
+    class(stillframe_region), intent(in) :: region
+    character(:), allocatable :: name
+
+    name = 'a region that was not made'
+    if (allocated(region%name)) name = "region '" // region%name // "'"
+  end function
+
+  ! Writes a line to the error unit, unless the environment asks for silence. Where nobody can read it, nothing is left to be told.
+  subroutine say(text)
+    character(*), intent(in) :: text
+    integer :: ignored
+
+    if (is_quiet()) return
+    write (error_unit, '(a)', iostat=ignored) 'stillframe: ' // text
+    flush (error_unit, iostat=ignored)
+  end subroutine
+
+  ! Notes what messages call a region that is about to be made: of a rank of a group its directory's name.
+  subroutine call_it(region, name, rank)
+    class(stillframe_region), intent(inout) :: region
+    character(*), intent(in) :: name
+    integer, intent(in), optional :: rank
+
+    region%name = trim(name)
+    if (present(rank)) region%name = region%name // '/' // decimal(int(rank, int64))
+    region%newest_when_said = -1
+    region%unsaid = 0
+    if (allocated(region%said)) deallocate (region%said)
+  end subroutine
+
+  ! Whether the environment asks for silence.
+  function is_quiet() result(is)
+    logical :: is
+    character(2) :: value
+    integer :: status
+
+    call get_environment_variable('STILLFRAME_QUIET', value, status=status)
+    ! -1: it is longer.
+    is = status == -1 .or. (status == 0 .and. value /= '' .and. value /= '0')
+  end function
 
   ! ---- text and numbers ---------------------------------------------------------------------------------------------
 
@@ -3993,6 +4081,7 @@ contains
       options%flags = ior(options%flags, rollback_flag)
       options%rollback = rollback
     end if
+    if (o%status == stillframe_ok) call call_it(self, name, rank)
     if (o%status == stillframe_ok) call check(o, c_create(terminated(name), options, self%handle))
     if (o%status == stillframe_ok) self%entries = [entry ::]
     call conclude(o, stat, errmsg)
@@ -4031,6 +4120,7 @@ contains
       options%has_version = 1
       options%version = version
     end if
+    if (o%status == stillframe_ok) call call_it(self, name, rank)
     if (o%status == stillframe_ok) call check(o, c_recover(terminated(name), options, self%handle, c))
     if (o%status == stillframe_ok) then
       self%entries = [entry ::]
@@ -4057,6 +4147,7 @@ contains
     if (o%status /= stillframe_busy .and. o%status /= stillframe_forked) then
       self%handle = c_null_ptr
       if (allocated(self%entries)) deallocate (self%entries)
+      call say_unsaid(self)
     end if
     call conclude(o, stat, errmsg)
   end subroutine
@@ -4073,6 +4164,7 @@ contains
     if (o%status /= stillframe_busy .and. o%status /= stillframe_forked) then
       self%handle = c_null_ptr
       if (allocated(self%entries)) deallocate (self%entries)
+      call say_unsaid(self)
     end if
     call conclude(o, stat, errmsg)
   end subroutine
@@ -4430,7 +4522,7 @@ contains
     type(outcome) :: o
 
     call commit(self, int(version, int64), none, published, o)
-    call conclude(o, stat, errmsg)
+    call conclude_publish(o, self, 'version ' // decimal(int(version, int64)), stat, errmsg)
   end subroutine
 
   ! Starts to publish all variables as this version, and returns when it is known which pages have to be copied. Threads copy
@@ -4457,7 +4549,7 @@ contains
     if (version < 0) call refuse(o, stillframe_bad_argument, 'version ' // decimal(int(version, int64)) // ' is negative')
     if (o%status == stillframe_ok) call check(o, &
       c_publish_start(self%handle, int(version, int64), c_null_ptr, 0_c_int32_t, flags))
-    call conclude(o, stat, errmsg)
+    call conclude_publish(o, self, 'version ' // decimal(int(version, int64)), stat, errmsg)
   end subroutine
 
   ! The same with arrays of integer(int8), each after its name, which are looked at during this call only, whatever comes
@@ -4500,7 +4592,7 @@ contains
     if (present(array8)) call give(self, name8, 'int8', &
       place_int8(array8), given, o)
     call commit(self, int(version, int64), given, published, o)
-    call conclude(o, stat, errmsg)
+    call conclude_publish(o, self, 'version ' // decimal(int(version, int64)), stat, errmsg)
   end subroutine
 
   ! The same with arrays of integer(int16), each after its name, which are looked at during this call only, whatever comes
@@ -4543,7 +4635,7 @@ contains
     if (present(array8)) call give(self, name8, 'int16', &
       place_int16(array8), given, o)
     call commit(self, int(version, int64), given, published, o)
-    call conclude(o, stat, errmsg)
+    call conclude_publish(o, self, 'version ' // decimal(int(version, int64)), stat, errmsg)
   end subroutine
 
   ! The same with arrays of integer(int32), each after its name, which are looked at during this call only, whatever comes
@@ -4586,7 +4678,7 @@ contains
     if (present(array8)) call give(self, name8, 'int32', &
       place_int32(array8), given, o)
     call commit(self, int(version, int64), given, published, o)
-    call conclude(o, stat, errmsg)
+    call conclude_publish(o, self, 'version ' // decimal(int(version, int64)), stat, errmsg)
   end subroutine
 
   ! The same with arrays of integer(int64), each after its name, which are looked at during this call only, whatever comes
@@ -4629,7 +4721,7 @@ contains
     if (present(array8)) call give(self, name8, 'int64', &
       place_int64(array8), given, o)
     call commit(self, int(version, int64), given, published, o)
-    call conclude(o, stat, errmsg)
+    call conclude_publish(o, self, 'version ' // decimal(int(version, int64)), stat, errmsg)
   end subroutine
 
   ! The same with arrays of real(real32), each after its name, which are looked at during this call only, whatever comes
@@ -4672,7 +4764,7 @@ contains
     if (present(array8)) call give(self, name8, 'float32', &
       place_real32(array8), given, o)
     call commit(self, int(version, int64), given, published, o)
-    call conclude(o, stat, errmsg)
+    call conclude_publish(o, self, 'version ' // decimal(int(version, int64)), stat, errmsg)
   end subroutine
 
   ! The same with arrays of real(real64), each after its name, which are looked at during this call only, whatever comes
@@ -4715,7 +4807,7 @@ contains
     if (present(array8)) call give(self, name8, 'float64', &
       place_real64(array8), given, o)
     call commit(self, int(version, int64), given, published, o)
-    call conclude(o, stat, errmsg)
+    call conclude_publish(o, self, 'version ' // decimal(int(version, int64)), stat, errmsg)
   end subroutine
 
   ! The same with arrays of complex(real32), each after its name, which are looked at during this call only, whatever comes
@@ -4758,7 +4850,7 @@ contains
     if (present(array8)) call give(self, name8, 'complex64', &
       place_complex32(array8), given, o)
     call commit(self, int(version, int64), given, published, o)
-    call conclude(o, stat, errmsg)
+    call conclude_publish(o, self, 'version ' // decimal(int(version, int64)), stat, errmsg)
   end subroutine
 
   ! The same with arrays of complex(real64), each after its name, which are looked at during this call only, whatever comes
@@ -4801,7 +4893,7 @@ contains
     if (present(array8)) call give(self, name8, 'complex128', &
       place_complex64(array8), given, o)
     call commit(self, int(version, int64), given, published, o)
-    call conclude(o, stat, errmsg)
+    call conclude_publish(o, self, 'version ' // decimal(int(version, int64)), stat, errmsg)
   end subroutine
 
   ! The same with arrays of logical(c_bool), each after its name, which are looked at during this call only, whatever comes
@@ -4844,7 +4936,7 @@ contains
     if (present(array8)) call give(self, name8, dtype_of_bool, &
       place_bool(array8), given, o)
     call commit(self, int(version, int64), given, published, o)
-    call conclude(o, stat, errmsg)
+    call conclude_publish(o, self, 'version ' // decimal(int(version, int64)), stat, errmsg)
   end subroutine
 
   ! The same with arrays of logical, each after its name, which are looked at during this call only, whatever comes
@@ -4887,7 +4979,7 @@ contains
     if (present(array8)) call give(self, name8, dtype_of_logical, &
       place_logical(array8), given, o)
     call commit(self, int(version, int64), given, published, o)
-    call conclude(o, stat, errmsg)
+    call conclude_publish(o, self, 'version ' // decimal(int(version, int64)), stat, errmsg)
   end subroutine
 
   ! The same with arrays of character(*), each after its name, which are looked at during this call only, whatever comes
@@ -4930,7 +5022,7 @@ contains
     if (present(array8)) call give(self, name8, dtype_of_text(len(array8)), &
       place_text(array8), given, o)
     call commit(self, int(version, int64), given, published, o)
-    call conclude(o, stat, errmsg)
+    call conclude_publish(o, self, 'version ' // decimal(int(version, int64)), stat, errmsg)
   end subroutine
 
   ! Publishes all variables as this version, which has to be higher than the one before.
@@ -4944,7 +5036,7 @@ contains
     type(outcome) :: o
 
     call commit(self, int(version, int64), none, published, o)
-    call conclude(o, stat, errmsg)
+    call conclude_publish(o, self, 'version ' // decimal(int(version, int64)), stat, errmsg)
   end subroutine
 
   ! Starts to publish all variables as this version, and returns when it is known which pages have to be copied. Threads copy
@@ -4971,7 +5063,7 @@ contains
     if (version < 0) call refuse(o, stillframe_bad_argument, 'version ' // decimal(int(version, int64)) // ' is negative')
     if (o%status == stillframe_ok) call check(o, &
       c_publish_start(self%handle, int(version, int64), c_null_ptr, 0_c_int32_t, flags))
-    call conclude(o, stat, errmsg)
+    call conclude_publish(o, self, 'version ' // decimal(int(version, int64)), stat, errmsg)
   end subroutine
 
   ! The same with arrays of integer(int8), each after its name, which are looked at during this call only, whatever comes
@@ -5014,7 +5106,7 @@ contains
     if (present(array8)) call give(self, name8, 'int8', &
       place_int8(array8), given, o)
     call commit(self, int(version, int64), given, published, o)
-    call conclude(o, stat, errmsg)
+    call conclude_publish(o, self, 'version ' // decimal(int(version, int64)), stat, errmsg)
   end subroutine
 
   ! The same with arrays of integer(int16), each after its name, which are looked at during this call only, whatever comes
@@ -5057,7 +5149,7 @@ contains
     if (present(array8)) call give(self, name8, 'int16', &
       place_int16(array8), given, o)
     call commit(self, int(version, int64), given, published, o)
-    call conclude(o, stat, errmsg)
+    call conclude_publish(o, self, 'version ' // decimal(int(version, int64)), stat, errmsg)
   end subroutine
 
   ! The same with arrays of integer(int32), each after its name, which are looked at during this call only, whatever comes
@@ -5100,7 +5192,7 @@ contains
     if (present(array8)) call give(self, name8, 'int32', &
       place_int32(array8), given, o)
     call commit(self, int(version, int64), given, published, o)
-    call conclude(o, stat, errmsg)
+    call conclude_publish(o, self, 'version ' // decimal(int(version, int64)), stat, errmsg)
   end subroutine
 
   ! The same with arrays of integer(int64), each after its name, which are looked at during this call only, whatever comes
@@ -5143,7 +5235,7 @@ contains
     if (present(array8)) call give(self, name8, 'int64', &
       place_int64(array8), given, o)
     call commit(self, int(version, int64), given, published, o)
-    call conclude(o, stat, errmsg)
+    call conclude_publish(o, self, 'version ' // decimal(int(version, int64)), stat, errmsg)
   end subroutine
 
   ! The same with arrays of real(real32), each after its name, which are looked at during this call only, whatever comes
@@ -5186,7 +5278,7 @@ contains
     if (present(array8)) call give(self, name8, 'float32', &
       place_real32(array8), given, o)
     call commit(self, int(version, int64), given, published, o)
-    call conclude(o, stat, errmsg)
+    call conclude_publish(o, self, 'version ' // decimal(int(version, int64)), stat, errmsg)
   end subroutine
 
   ! The same with arrays of real(real64), each after its name, which are looked at during this call only, whatever comes
@@ -5229,7 +5321,7 @@ contains
     if (present(array8)) call give(self, name8, 'float64', &
       place_real64(array8), given, o)
     call commit(self, int(version, int64), given, published, o)
-    call conclude(o, stat, errmsg)
+    call conclude_publish(o, self, 'version ' // decimal(int(version, int64)), stat, errmsg)
   end subroutine
 
   ! The same with arrays of complex(real32), each after its name, which are looked at during this call only, whatever comes
@@ -5272,7 +5364,7 @@ contains
     if (present(array8)) call give(self, name8, 'complex64', &
       place_complex32(array8), given, o)
     call commit(self, int(version, int64), given, published, o)
-    call conclude(o, stat, errmsg)
+    call conclude_publish(o, self, 'version ' // decimal(int(version, int64)), stat, errmsg)
   end subroutine
 
   ! The same with arrays of complex(real64), each after its name, which are looked at during this call only, whatever comes
@@ -5315,7 +5407,7 @@ contains
     if (present(array8)) call give(self, name8, 'complex128', &
       place_complex64(array8), given, o)
     call commit(self, int(version, int64), given, published, o)
-    call conclude(o, stat, errmsg)
+    call conclude_publish(o, self, 'version ' // decimal(int(version, int64)), stat, errmsg)
   end subroutine
 
   ! The same with arrays of logical(c_bool), each after its name, which are looked at during this call only, whatever comes
@@ -5358,7 +5450,7 @@ contains
     if (present(array8)) call give(self, name8, dtype_of_bool, &
       place_bool(array8), given, o)
     call commit(self, int(version, int64), given, published, o)
-    call conclude(o, stat, errmsg)
+    call conclude_publish(o, self, 'version ' // decimal(int(version, int64)), stat, errmsg)
   end subroutine
 
   ! The same with arrays of logical, each after its name, which are looked at during this call only, whatever comes
@@ -5401,7 +5493,7 @@ contains
     if (present(array8)) call give(self, name8, dtype_of_logical, &
       place_logical(array8), given, o)
     call commit(self, int(version, int64), given, published, o)
-    call conclude(o, stat, errmsg)
+    call conclude_publish(o, self, 'version ' // decimal(int(version, int64)), stat, errmsg)
   end subroutine
 
   ! The same with arrays of character(*), each after its name, which are looked at during this call only, whatever comes
@@ -5444,7 +5536,7 @@ contains
     if (present(array8)) call give(self, name8, dtype_of_text(len(array8)), &
       place_text(array8), given, o)
     call commit(self, int(version, int64), given, published, o)
-    call conclude(o, stat, errmsg)
+    call conclude_publish(o, self, 'version ' // decimal(int(version, int64)), stat, errmsg)
   end subroutine
 
   ! Finishes the publish that was started, after which all arrays may be written. published: what it did, also if something
@@ -5464,13 +5556,13 @@ contains
     if (present(found)) found = o%status == stillframe_ok .and. is_found /= no
     if (present(published) .and. o%status == stillframe_ok .and. is_found /= no) published = stillframe_published(c%version, &
       c%dirty_pages, c%copied_pages, c%total_pages, c%seconds, c%skipped /= 0)
-    call conclude(o, stat, errmsg)
+    call conclude_publish(o, self, 'the version that was started', stat, errmsg)
   end subroutine
 
   ! Finishes the publish that was started if nothing is left to be copied and there is room; whether none is left to be
-  ! finished.
+  ! finished, which after a failure is .false. with stat and .true. without.
   function region_publish_test(self, stat, errmsg) result(done)
-    class(stillframe_region), intent(in) :: self
+    class(stillframe_region), intent(inout) :: self
     integer, intent(out), optional :: stat
     character(*), intent(inout), optional :: errmsg
     logical :: done
@@ -5480,7 +5572,9 @@ contains
     is_done = no
     call check(o, c_publish_test(self%handle, is_done))
     done = o%status == stillframe_ok .and. is_done /= no
-    call conclude(o, stat, errmsg)
+    ! Who waits for it and gives no stat would wait for ever.
+    if (.not. present(stat) .and. o%status /= stillframe_ok) done = .true.
+    call conclude_publish(o, self, 'the version that was started', stat, errmsg)
   end function
 
   ! Says where an array, or a section of one, is; every publish from now on looks there, but one that is given another array of

@@ -1911,8 +1911,8 @@ stillframe_status stillframe_recovered_attribute(stillframe_region *region,
 // Walks over the variables of the version that was recovered, by name, before the first publish: of a group over all that any
 // of its ranks had. In a first run there are none.
 //
-// Errors: BAD_ARGUMENT if the region is not from stillframe_recover, or has published; BAD_HANDLE; FORKED; those of reading
-// checkpoints.
+// Errors: BAD_ARGUMENT if the region is not from stillframe_recover, or has published; WRONG_SHAPE if a variable has more
+// dimensions than STILLFRAME_RANK_MAX; BAD_HANDLE; FORKED; those of reading checkpoints.
 stillframe_status stillframe_recovered_variables(stillframe_region *region,
                                                  stillframe_recovered_variable_visitor visitor,
                                                  void *context);

@@ -14,7 +14,7 @@ use crate::handle::{self, Handled, Table};
 use crate::kind::Kind;
 use crate::object::{bindings, get, limit_of, stillframe_object};
 use crate::publication::{stillframe_published, told};
-use crate::snapshot::{STILLFRAME_RANK_MAX, stillframe_variable};
+use crate::snapshot::{STILLFRAME_RANK_MAX, per_dimension, stillframe_variable};
 use crate::status::stillframe_status;
 use engine::{DType, Order};
 use object::{Array, ReadFragment, WriteFragment};
@@ -464,7 +464,7 @@ pub extern "C" fn stillframe_fragment_variable(
                 return Err(object::Error::Variable { name: name.into(), found, wanted }.into());
             }
             let texts = attached.texts(&array);
-            out.put(described(&array, texts));
+            out.put(described(&array, texts)?);
             offset.put(array.bytes.start);
             Ok(())
         })
@@ -480,17 +480,17 @@ fn alignment_of(dtype: &DType) -> usize {
     }
 }
 
-fn described(array: &Array, (name, dtype): (*const c_char, *const c_char)) -> stillframe_variable {
+fn described(array: &Array, (name, dtype): (*const c_char, *const c_char)) -> Result<stillframe_variable, Failure> {
     let (rank, item_bytes) = (array.shape.len(), array.dtype.bytes());
-    let (mut shape, mut strides) = ([0; STILLFRAME_RANK_MAX], [0; STILLFRAME_RANK_MAX]);
-    shape.iter_mut().zip(&array.shape).for_each(|(to, from)| *to = *from);
+    let shape = per_dimension(&array.name, array.shape.iter().copied())?;
+    let mut strides = [0; STILLFRAME_RANK_MAX];
     let mut distance = item_bytes as isize;
     for step in 0..rank {
         let axis = if array.order == Order::C { rank - 1 - step } else { step };
         strides[axis] = distance;
         distance *= array.shape[axis] as isize;
     }
-    stillframe_variable {
+    Ok(stillframe_variable {
         name,
         dtype,
         units: c"".as_ptr(),
@@ -504,7 +504,7 @@ fn described(array: &Array, (name, dtype): (*const c_char, *const c_char)) -> st
         offset: std::ptr::null(),
         global_shape: std::ptr::null(),
         reserved: [0; 2],
-    }
+    })
 }
 
 /// Lets go of a fragment, and ends the handle; its memory is there no more. What it published stays as long as a complete version

@@ -11,7 +11,7 @@ use crate::failure::Failure;
 use crate::handle;
 use crate::producer::{self, Producer, stillframe_region};
 use crate::region::{self, stillframe_region_options};
-use crate::snapshot::STILLFRAME_RANK_MAX;
+use crate::snapshot::{STILLFRAME_RANK_MAX, per_dimension};
 use crate::status::stillframe_status;
 use crate::truth::stillframe_truth;
 use crate::variable::{dtype_of, order_of, stillframe_order};
@@ -121,8 +121,8 @@ pub type stillframe_recovered_variable_visitor =
 /// Walks over the variables of the version that was recovered, by name, before the first publish: of a group over all that any
 /// of its ranks had. In a first run there are none.
 ///
-/// Errors: BAD_ARGUMENT if the region is not from stillframe_recover, or has published; BAD_HANDLE; FORKED; those of reading
-/// checkpoints.
+/// Errors: BAD_ARGUMENT if the region is not from stillframe_recover, or has published; WRONG_SHAPE if a variable has more
+/// dimensions than STILLFRAME_RANK_MAX; BAD_HANDLE; FORKED; those of reading checkpoints.
 #[unsafe(no_mangle)]
 pub extern "C" fn stillframe_recovered_variables(
     region: *mut stillframe_region,
@@ -134,15 +134,12 @@ pub extern "C" fn stillframe_recovered_variables(
         let found = handle::with(region, |producer: &mut Producer| Ok(recovered(&producer.beginning)?.variables()?))?;
         for variable in found {
             let (name, dtype) = (c_text(&variable.name), c_text(&variable.dtype.to_text()));
-            let mut shape = [0; STILLFRAME_RANK_MAX];
-            let rank = variable.shape.len().min(STILLFRAME_RANK_MAX);
-            shape[..rank].copy_from_slice(&variable.shape[..rank]);
             let variable = stillframe_recovered_variable {
                 name: name.as_ptr(),
                 dtype: dtype.as_ptr(),
-                rank: rank as u32,
+                rank: variable.shape.len() as u32,
                 padding: 0,
-                shape,
+                shape: per_dimension(&variable.name, variable.shape.iter().copied())?,
                 reserved: [0; 4],
             };
             if !see(context, &variable).holds() {

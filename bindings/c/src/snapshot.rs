@@ -127,27 +127,48 @@ impl Held {
         Ok(all.iter().position(|variable| std::ptr::eq(variable, found)).unwrap_or_default())
     }
 
-    fn variable(&self, index: usize) -> stillframe_variable {
+    fn variable(&self, index: usize) -> Result<stillframe_variable, Failure> {
         let (view, texts) = (&self.snapshot.variables()[index], &self.texts().variables[index]);
-        let (mut shape, mut strides) = ([0; STILLFRAME_RANK_MAX], [0; STILLFRAME_RANK_MAX]);
-        shape.iter_mut().zip(&view.shape).for_each(|(to, from)| *to = *from);
-        strides.iter_mut().zip(view.strides()).for_each(|(to, from)| *to = from as isize);
-        stillframe_variable {
+        Ok(stillframe_variable {
             name: texts.name.as_ptr(),
             dtype: texts.dtype.as_ptr(),
             units: texts.units.as_ptr(),
             order: view.order as u32,
             rank: view.shape.len() as u32,
-            shape,
-            strides,
+            shape: per_dimension(&view.name, view.shape.iter().copied())?,
+            strides: per_dimension(&view.name, view.strides().into_iter().map(|stride| stride as isize))?,
             bytes: view.bytes,
             item_bytes: view.dtype.bytes(),
             attribute_count: texts.attributes.count(),
             offset: texts.part.as_ref().map_or(std::ptr::null(), |part| part.offset.as_ptr()),
             global_shape: texts.part.as_ref().map_or(std::ptr::null(), |part| part.global_shape.as_ptr()),
             reserved: [0; 2],
+        })
+    }
+}
+
+/// Numbers of a variable, one for each dimension, as structures of this interface have them: the others are 0. The engine and
+/// checkpoints refuse variables of more dimensions than there is room for; whoever gave one all the same is told, and gets no part
+/// of its shape.
+///
+/// Errors: WRONG_SHAPE.
+pub fn per_dimension<T: Default + Copy>(
+    variable: &str,
+    numbers: impl IntoIterator<Item = T>,
+) -> Result<[T; STILLFRAME_RANK_MAX], Failure> {
+    let mut room = [T::default(); STILLFRAME_RANK_MAX];
+    let mut rank = 0;
+    for number in numbers {
+        rank += 1;
+        if let Some(place) = room.get_mut(rank - 1) {
+            *place = number;
         }
     }
+    if rank > STILLFRAME_RANK_MAX {
+        let why = format!("it has {rank} dimensions, and this interface has room for {STILLFRAME_RANK_MAX}");
+        return Err(engine::Error::WrongShape { name: variable.into(), why }.into());
+    }
+    Ok(room)
 }
 
 impl VariableTexts {
@@ -239,7 +260,7 @@ pub extern "C" fn stillframe_variable_at(
         if index >= count {
             return Err(Failure::argument("index", format!("there are {count} variables, so no number {index}")));
         }
-        out.put(held.variable(index));
+        out.put(held.variable(index)?);
         Ok(())
     })
 }
@@ -256,7 +277,7 @@ pub extern "C" fn stillframe_variable_named(
     run("stillframe_variable_named", |call| {
         let out = call.out("variable", variable)?;
         let held = get_with_texts(snapshot)?;
-        out.put(held.variable(held.index(call.text("name", name)?)?));
+        out.put(held.variable(held.index(call.text("name", name)?)?)?);
         Ok(())
     })
 }
@@ -417,4 +438,19 @@ pub extern "C" fn stillframe_advance(
         let mut older = Arc::try_unwrap(held).map_or_else(|held| held.snapshot.clone(), |held| held.snapshot);
         Ok(older.advance(next)?)
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_shape_is_told_whole_or_refused() {
+        let eight = per_dimension("u", 1..=8_usize).ok().unwrap();
+        assert_eq!(eight, [1, 2, 3, 4, 5, 6, 7, 8]);
+        assert_eq!(per_dimension("u", [5_usize, 6]).ok().unwrap(), [5, 6, 0, 0, 0, 0, 0, 0]);
+        let refused = per_dimension("u", 1..=9_usize).err().unwrap();
+        assert_eq!(refused.status(), crate::status::stillframe_status_code::STILLFRAME_WRONG_SHAPE as i32);
+        assert!(refused.to_string().contains("it has 9 dimensions, and this interface has room for 8"), "{refused}");
+    }
 }

@@ -26,7 +26,7 @@ STRICT = ["-std=f2018", "-Wall", "-Wextra", "-Werror", "-fcheck=all", "-g"]
 #: The tests compare what was copied, which is equal; gfortran 12 takes unallocated arrays for uninitialized numbers.
 LENIENT = [*STRICT, "-Wno-compare-reals", "-Wno-maybe-uninitialized"]
 PROGRAMS = ["kinds", "using", "followed", "sections", "truths", "misuse", "group", "rows", "stops", "restart", "arenas"]
-PROGRAMS += ["objects"]
+PROGRAMS += ["objects", "goes_on"]
 
 
 def run(*command, cwd=None, **environment):
@@ -266,6 +266,31 @@ def test_without_stat_an_error_ends_the_program_with_its_message(built, regions)
     assert done.returncode == 1
     assert "there is no region 'nobody-publishes-this'" in done.stderr
     assert "it went on" not in done.stdout
+
+
+def test_a_publish_that_fails_ends_no_program_and_each_reason_is_told_once_until_a_version_is_published(built, regions):
+    done = must(built / "goes_on", STILLFRAME_DIR=regions)
+    assert "it went on" in done.stdout
+    told = done.stderr.splitlines()
+    region, background = "of region 'days/0' is not published, and the program goes on", "stillframe_publish_start: "
+    sparing = "of region 'sparing'"
+    expected = [
+        ("stillframe: version 1 " + region, "its bound of 524288 bytes and needs 802816 more"),
+        ("stillframe: version 4 " + region, "version 4 does not follow version 4"),
+        ("stillframe: version 5 " + region, background + "version 5 does not follow version 5"),
+        ("stillframe: version 6 " + region, "version 6 does not follow version 6"),
+        ("stillframe: version 7 " + region, "version 7 does not follow version 7"),
+        ("stillframe: version 8 " + region, "its bound of 524288 bytes and needs"),
+        (f"stillframe: version 1 {sparing} is not published", "version 1 does not follow version 1"),
+        (f"stillframe: version 1 {sparing} is not published", "version 1 does not follow version "),
+        (f"stillframe: publishes {sparing} that failed for reasons that were said before: 1", ""),
+        ("stillframe: version 1 of region 'no/such/../name' is not published", "the region is NULL"),
+        ("stillframe: publishes of region 'days/0' that failed for reasons that were said before: 6", ""),
+    ]
+    assert len(told) == len(expected), done.stderr
+    for line, (begin, words) in zip(told, expected, strict=True):
+        assert line.startswith(begin) and words in line, line
+    assert must(built / "goes_on", STILLFRAME_DIR=regions, STILLFRAME_QUIET="1").stderr == ""
 
 
 def test_what_python_publishes_is_read_in_both_orders(built, regions):

@@ -177,5 +177,14 @@ def test_a_rank_that_forgets_its_number_is_told_to_say_it(monkeypatch: pytest.Mo
             assert all(word in told for word in words), told
         monkeypatch.setenv(number, "0")
         assert "rank 0 of 4" not in refused("plate", rank=0, ranks=4)
+        # Some said their rank, and this process did not; or the other way round.
+        monkeypatch.setenv(number, "2")
+        for options in ({}, {"fresh": True}):
+            with pytest.raises(sf.MisuseError) as forgotten:
+                sf.create("plate", **options)
+            words[-1] = "'still rm plate'"
+            assert all(word in str(forgotten.value) for word in words), forgotten.value
+        with pytest.raises(sf.MisuseError, match="'heat' is a region by itself, of a process that did not say which rank it is"):
+            sf.create("heat", rank=2, ranks=4)
         monkeypatch.setenv(count, "1")
         assert "rank" not in refused()

@@ -187,6 +187,8 @@ impl Manifest {
             if !paths.insert(&variable.path) {
                 return Err(format!("variable '{name}' is there twice"));
             }
+            // No region has it otherwise, and programs in other languages have room for so many dimensions.
+            variable.dtype.array_bytes(&variable.shape).map_err(|why| format!("variable '{name}': {why}"))?;
             variable.grid().map_err(|why| format!("variable '{name}': {why}"))?;
             if let Some(part) = &variable.part {
                 part.check(&variable.shape).map_err(|why| format!("variable '{name}': {why}"))?;
@@ -300,22 +302,38 @@ mod attributes_list {
 mod tests {
     use super::*;
     use serde_json::json;
+    use stillframe::RANK_MAX;
+
+    /// Reads a manifest of one variable, which is one chunk.
+    fn decode(name: &str, path: &str, shape: &[usize]) -> Result<()> {
+        let variable = json!({
+            "rank": null, "name": name, "path": path, "dtype": "float64", "order": "c", "units": "", "attributes": {},
+            "shape": shape, "chunk_shape": shape, "codec": "bytes", "part": null,
+        });
+        let text = json!({
+            "format": FORMAT, "format_version": FORMAT_VERSION, "region": "r", "ranks": null, "version": 1,
+            "published_ns": 0, "saved_ns": 0, "attributes": {}, "previous": null, "bytes": 32, "linked_bytes": 0,
+            "files": 1, "checksums": { "algorithm": "xxh128", "file": layout::CHECKSUMS, "digest": "" },
+            "variables": [variable],
+        });
+        Manifest::decode(Path::new(layout::MANIFEST), text.to_string().as_bytes()).map(drop)
+    }
+
+    #[test]
+    fn variables_of_more_dimensions_or_bytes_than_a_region_can_have_are_damages() {
+        assert!(decode("u", "u", &[1; RANK_MAX]).is_ok());
+        for (shape, why) in [
+            (vec![1; RANK_MAX + 1], "variable 'u': 9 dimensions are more than 8"),
+            (vec![1 << 50], "variable 'u': [1125899906842624] elements of float64 are too many"),
+        ] {
+            let refused = decode("u", "u", &shape).unwrap_err();
+            assert!(matches!(refused, Error::Damaged { .. }) && refused.to_string().contains(why), "{refused}");
+        }
+    }
 
     #[test]
     fn a_variable_lies_where_its_name_leads_in_this_version_or_an_older_one() {
-        let decode = |name: &str, path: &str| {
-            let variable = json!({
-                "rank": null, "name": name, "path": path, "dtype": "float64", "order": "c", "units": "", "attributes": {},
-                "shape": [4], "chunk_shape": [4], "codec": "bytes", "part": null,
-            });
-            let text = json!({
-                "format": FORMAT, "format_version": FORMAT_VERSION, "region": "r", "ranks": null, "version": 1,
-                "published_ns": 0, "saved_ns": 0, "attributes": {}, "previous": null, "bytes": 32, "linked_bytes": 0,
-                "files": 1, "checksums": { "algorithm": "xxh128", "file": layout::CHECKSUMS, "digest": "" },
-                "variables": [variable],
-            });
-            Manifest::decode(Path::new(layout::MANIFEST), text.to_string().as_bytes()).map(drop)
-        };
+        let decode = |name: &str, path: &str| decode(name, path, &[4]);
         for (name, path) in [("u", "u"), (".x", "%2Ex"), (r"a\b", "%5Ca%5Cb"), (r"a\b", r"a\b")] {
             assert!(decode(name, path).is_ok(), "{name} in {path}: {:?}", decode(name, path));
         }

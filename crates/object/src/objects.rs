@@ -186,7 +186,7 @@ fn check_new_name(name: &str) -> Result<()> {
         Ok(()) => Ok(()),
         Err(stillframe::Error::BadName { .. }) => {
             let why = "with the number of a fragment, which takes up to 11 bytes, it is longer than 200 bytes";
-            Err(stillframe::Error::BadName { name: name.into(), what: "object", why }.into())
+            Err(stillframe::Error::BadName { name: name.into(), what: "object", why: why.into() }.into())
         }
         Err(error) => Err(error.into()),
     }

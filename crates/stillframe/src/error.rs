@@ -4,6 +4,7 @@ mod conversion;
 mod text;
 
 use crate::DType;
+use std::borrow::Cow;
 use std::path::PathBuf;
 use std::time::Duration;
 use stillframe_kernel::Failure;
@@ -38,7 +39,7 @@ pub enum Error {
         /// What it was to name.
         what: &'static str,
         /// Which rule it breaks.
-        why: &'static str,
+        why: Cow<'static, str>,
     },
     /// An option with a value that makes no sense.
     #[error("option {option}: {why}")]

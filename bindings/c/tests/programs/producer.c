@@ -565,6 +565,37 @@ static void options_reach_the_engine(void) {
     OK(stillframe_unlink(region));
 }
 
+static void a_publish_that_fails_ends_no_program_and_loses_nothing_that_was_written(void) {
+    enum { COUNT = 200000 };
+    stillframe_region_options options = {.keep = 1, .rule = STILLFRAME_FAIL, .bound_bytes = 1 << 19};
+    stillframe_region *region;
+    stillframe_observer *observer;
+    OK(stillframe_create("days", &options, &region));
+    OK(stillframe_open("days", NULL, &observer));
+    float *u = calloc(COUNT, sizeof *u);
+    CHECK(u != NULL);
+    // As where the file system is full: there is no room for all of it, and for a part there is.
+    OK(stillframe_track(region, "u", "float32", 1, SHAPE(COUNT), u));
+    for (uint64_t version = 1; version <= 3; version++) {
+        for (size_t i = 0; i < COUNT; i++)
+            u[i] = (float)version;
+        FAILS(STILLFRAME_BOUND, "its bound of 524288 bytes", stillframe_publish(region, version, NULL));
+        stillframe_snapshot *none;
+        FAILS(STILLFRAME_NO_VERSION, "days", stillframe_newest(observer, &none));
+    }
+    OK(stillframe_track(region, "u", "float32", 1, SHAPE(1000), u));
+    OK(stillframe_publish(region, 4, NULL));
+    CHECK(shows("days", "u", u, 1000 * sizeof *u));
+    // What was written before a publish that failed is in the next one.
+    u[5] = 7;
+    FAILS(STILLFRAME_NOT_INCREASING, "does not follow version 4", stillframe_publish(region, 4, NULL));
+    OK(stillframe_publish(region, 5, NULL));
+    CHECK(shows("days", "u", u, 1000 * sizeof *u));
+    OK(stillframe_observer_close(observer));
+    OK(stillframe_unlink(region));
+    free(u);
+}
+
 static bool keep_info(void *context, const stillframe_region_info *info) {
     if (strcmp(info->name, "crowded") != 0)
         return true;
@@ -801,6 +832,7 @@ int main(int argc, char **argv) {
         TEST(the_next_producer_goes_on_from_the_last_version),
         TEST(statistics_and_tracker_are_told),
         TEST(options_reach_the_engine),
+        TEST(a_publish_that_fails_ends_no_program_and_loses_nothing_that_was_written),
         TEST(a_publish_without_room_waits_a_while_and_is_then_left_out),
         TEST(bytes_written_by_a_device_can_be_marked),
         TEST(pinned_memory_keeps_its_pages),

@@ -254,6 +254,19 @@ fn manifests_made_to_do_harm_do_none() {
 }
 
 #[test]
+fn shapes_of_more_dimensions_than_a_region_can_have_are_refused() {
+    let image = Image::new("dimensions");
+    let ones = "1, ".repeat(stillframe::RANK_MAX);
+    let edits =
+        [("\"shape\": [", format!("\"shape\": [{ones}")), ("\"chunk_shape\": [", format!("\"chunk_shape\": [{ones}"))];
+    image.apply(&edited_all(&image, &edits.each_ref().map(|(from, to)| (*from, to.as_str()))));
+    let refused = Checkpoint::open(image.path()).unwrap_err().to_string();
+    assert!(refused.contains("dimensions are more than 8"), "{refused}");
+    let (version, skipped) = image.restore().unwrap();
+    assert_eq!((version, skipped.len()), (10, 1));
+}
+
+#[test]
 fn chunks_as_large_as_memory_are_refused_before_there_is_memory_for_them() {
     let image = Image::of("large", Codec::Zstd { level: 1 });
     // One chunk of 19 GB, in as many files as there were.

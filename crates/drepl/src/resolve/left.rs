@@ -33,26 +33,41 @@ pub enum LeftIndex<'a> {
 pub struct Lefts<'a> {
     pub axes: Vec<LeftAxis<'a>>,
     pub known: Vec<&'a str>,
-    /// Names that stand alone in an index and are numbers.
-    pub numbers: Vec<&'a str>,
+    /// Names in indices that are numbers.
+    pub numbers: Vec<LeftNumber<'a>>,
+}
+
+/// A name in an index of the left side that is a number.
+#[derive(Debug, Clone, Copy)]
+pub struct LeftNumber<'a> {
+    pub name: &'a str,
+    /// How many axes lie before that of the index, along its pattern.
+    pub axis: usize,
+    pub is_lone: bool,
 }
 
 impl<'a> Lefts<'a> {
     /// Reads a pattern of the left side.
     pub fn read(&mut self, names: &mut Names<'a>, pattern: &'a Pattern) -> Resolved<()> {
+        self.read_below(names, pattern, 0)
+    }
+
+    /// Reads a pattern before which there are so many axes.
+    fn read_below(&mut self, names: &mut Names<'a>, pattern: &'a Pattern, mut axis: usize) -> Resolved<()> {
         let mut failed = false;
         for part in &pattern.parts {
             match part {
                 PatternPart::Indices(indices) => {
                     for index in indices {
-                        failed |= self.index(names, index).is_err();
+                        failed |= self.index(names, index, axis).is_err();
+                        axis += 1;
                     }
                 }
                 PatternPart::Fields { fields, .. } => {
                     for field in fields {
                         // Each of several names has axes of its own.
                         for _ in &field.names {
-                            failed |= self.read(names, &field.pattern).is_err();
+                            failed |= self.read_below(names, &field.pattern, axis).is_err();
                         }
                     }
                 }
@@ -62,7 +77,7 @@ impl<'a> Lefts<'a> {
         if failed { Err(Noted) } else { Ok(()) }
     }
 
-    fn index(&mut self, names: &mut Names<'a>, index: &'a Index) -> Resolved<()> {
+    fn index(&mut self, names: &mut Names<'a>, index: &'a Index, axis: usize) -> Resolved<()> {
         let explicit = index.extent.as_ref().map(|extent| names.extent(extent)).transpose();
         let value = index.expression.as_ref().map(|expression| names.evaluate(expression, Context::Index(&[])));
         let value = value.transpose()?;
@@ -83,14 +98,20 @@ impl<'a> Lefts<'a> {
             }
             Some(Value::Constant(constant)) => {
                 let one_name = index.expression.as_ref().and_then(|expression| {
-                    let name = names.lone_name(expression)?;
-                    self.numbers.push(name);
-                    explicit.is_some().then_some((name, expression))
+                    let lone = names.lone_name(expression);
+                    let is_lone = lone.is_some();
+                    self.numbers.extend(names.names_in(expression).map(|name| LeftNumber { name, axis, is_lone }));
+                    Some((lone.filter(|_| explicit.is_some())?, expression))
                 });
                 if let Some((name, expression)) = one_name {
                     let message = format!("`{}` is the number {constant} and no index variable", clip(name));
                     let problem = Problem::new(Code::Index, expression.span, message);
-                    return names.fail(problem.help("give the variable another name"));
+                    let help = format!(
+                        "{}: give the variable another name; for the number write `{}+0`",
+                        names.origin(name),
+                        clip(name)
+                    );
+                    return names.fail(problem.help(help));
                 }
                 let place = u64::try_from(constant).ok().filter(|place| *place < explicit.unwrap_or(i64::MAX as u64));
                 let Some(place) = place else {

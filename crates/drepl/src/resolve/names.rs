@@ -157,6 +157,44 @@ impl<'a> Names<'a> {
         is_name.then_some(written)
     }
 
+    /// The names in an expression that stand for numbers.
+    pub fn names_in(&self, expression: &'a Expression) -> impl Iterator<Item = &'a str> + use<'a> {
+        let sources = self.sources;
+        let names = expression.steps.iter().filter(|step| step.kind == StepKind::Name);
+        names.map(move |step| sources.text(step.span))
+    }
+
+    /// The number that a name was declared or bound to be, if that is known by now.
+    pub fn named_number(&self, name: &str) -> Option<i64> {
+        if let Some(constant) = self.constants.get(name) {
+            return match constant.state {
+                State::Done(Number::One(number)) => Some(number),
+                _ => None,
+            };
+        }
+        self.bindings.get(name).or_else(|| {
+            let outer = self.outer?;
+            outer.constant(name).or_else(|| outer.bindings.get(name))
+        })
+    }
+
+    /// Whether a name is a number because somebody bound it, not because a text says so.
+    pub fn is_bound(&self, name: &str) -> bool {
+        let is_constant = self.constants.contains_key(name);
+        let is_own = self.bindings.get(name).is_some();
+        !is_constant && (is_own || self.outer.is_some_and(|outer| !outer.constants.contains_key(name)))
+    }
+
+    /// Who made a name a number, as [`declared`](Names::declared) looks for it.
+    pub fn origin(&self, name: &str) -> &'static str {
+        match self.outer {
+            _ if self.constants.contains_key(name) => "it is a constant",
+            _ if self.bindings.get(name).is_some() => "the caller binds it",
+            Some(outer) if outer.constants.contains_key(name) => "it is a constant of the schema",
+            _ => "it is bound for the schema",
+        }
+    }
+
     pub fn fail<T>(&mut self, problem: Problem) -> Resolved<T> {
         self.problems.push(problem);
         Err(Noted)

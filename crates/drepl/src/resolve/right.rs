@@ -5,6 +5,7 @@ use std::{collections::HashMap, sync::Arc};
 use super::{
     affine::Affine,
     fields::{count, each_field, listed, missing_field, record_name},
+    left::LeftNumber,
     names::{Context, LEAF_WORK, Listed, Names, Noted, Resolved, SUGGESTION_WORK, Value, Variable},
 };
 use crate::{
@@ -13,7 +14,7 @@ use crate::{
     text::{
         diagnostic::{Code, Problem, clip},
         source::Span,
-        syntax::{Index, PatternPart},
+        syntax::{Expression, Index, PatternPart},
     },
     types::{Array, Field, Primitive, Record, Type},
 };
@@ -63,9 +64,11 @@ pub struct Right<'n, 'a> {
     pub names: &'n mut Names<'a>,
     /// Variables of the left side.
     pub known: &'n [&'a str],
-    /// Names that stand alone in an index there, and are numbers.
-    pub numbers: &'n [&'a str],
+    /// Names in indices there that are numbers.
+    pub numbers: &'n [LeftNumber<'a>],
     pub groups: u32,
+    /// How many axes lie before the part at hand.
+    pub axis: usize,
     /// Where the part at hand follows.
     pub behind: Span,
 }
@@ -98,6 +101,7 @@ impl<'a> Right<'_, 'a> {
                         }
                         Err(Noted) => failed = true,
                     }
+                    self.axis += 1;
                 }
                 let element = self.choose(&array.element, leaf, rest, expected)?;
                 if failed { Err(Noted) } else { Ok(Chosen::Array(axes, Box::new(element))) }
@@ -153,6 +157,7 @@ impl<'a> Right<'_, 'a> {
                         known: self.known,
                         numbers: self.numbers,
                         groups: self.groups,
+                        axis: self.axis,
                         behind: field_span,
                     };
                     let (field, leaf) = right.field(record, leaf, field_span)?;
@@ -192,6 +197,7 @@ impl<'a> Right<'_, 'a> {
         self.groups += 1;
         let (group, span) = (self.groups, self.behind);
         let extents = array.extents.iter();
+        self.axis += extents.len();
         extents.map(|extent| RightAxis { index: RightIndex::Wild, extent: *extent, span, group }).collect()
     }
 
@@ -251,13 +257,17 @@ impl<'a> Right<'_, 'a> {
         let Some(expression) = &index.expression else { return Ok(RightIndex::Wild) };
         match self.names.evaluate(expression, Context::Index(self.known))? {
             Value::Constant(constant) => {
-                let name = self.names.lone_name(expression).filter(|name| self.numbers.contains(name));
-                if let Some(name) = name {
+                if let Some(name) = self.captured(expression) {
                     // An index variable was meant, which a binding of that name has made a number.
+                    let number = self.names.named_number(name).unwrap_or(constant);
+                    let origin = self.names.origin(name);
                     let name = clip(name);
-                    let message = format!("`{name}` is the number {constant} on both sides, and no index variable");
+                    let message = format!("`{name}` is the number {number} on both sides, and no index variable");
                     let problem = Problem::new(Code::Index, expression.span, message);
-                    return self.names.fail(problem.help("give the variable another name, or write the number"));
+                    let help = format!(
+                        "{origin}: give the variable another name; for the number write `{name}+0` where it stands alone"
+                    );
+                    return self.names.fail(problem.help(help));
                 }
                 match u64::try_from(constant) {
                     Ok(index) if index < extent => Ok(RightIndex::Constant(index)),
@@ -268,6 +278,24 @@ impl<'a> Right<'_, 'a> {
             Value::Wrapped(affine, modulus, variable) => Ok(RightIndex::Wrapped(affine, modulus, variable)),
             Value::Listed(listed, variable) => Ok(RightIndex::Listed(listed, variable)),
         }
+    }
+}
+
+impl<'a> Right<'_, 'a> {
+    /// The name of a constant index that links it with one of the left side, as nothing but an index variable does: where it stands
+    /// alone on both sides, and, if somebody bound it, where it stands alone on one side and is a part of the same axis on the other. A
+    /// number that is a part of both, as of `[N-1] = line[N-1]`, may be meant, and what a text calls a constant is one.
+    fn captured(&self, expression: &'a Expression) -> Option<&'a str> {
+        let is_lone = self.names.lone_name(expression).is_some();
+        let links = |name: &&str| {
+            let is_bound = self.names.is_bound(name);
+            self.numbers.iter().filter(|left| left.name == *name).any(|left| match (is_lone, left.is_lone) {
+                (true, true) => true,
+                (false, false) => false,
+                _ => is_bound && left.axis == self.axis,
+            })
+        };
+        self.names.names_in(expression).find(links)
     }
 }
 

@@ -50,7 +50,7 @@ pub fn lay<'a>(
     let mut lefts = Lefts::default();
     lefts.read(names, &declaration.left)?;
     let mut right =
-        Right { names, known: &lefts.known, numbers: &lefts.numbers, groups: 0, behind: declaration.object };
+        Right { names, known: &lefts.known, numbers: &lefts.numbers, groups: 0, axis: 0, behind: declaration.object };
     let chosen = right.choose(&object.kind, first, &declaration.right.parts, None)?;
     let mut builder = Builder {
         names,

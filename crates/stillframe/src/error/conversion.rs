@@ -1,6 +1,7 @@
 //! Errors of what the library calls, as its own.
 
-use super::Error;
+use super::{Error, text};
+use crate::place::names;
 use std::path::Path;
 use stillframe_kernel::trust::{NoTrust, Refused};
 use stillframe_kernel::{Failure, space};
@@ -31,10 +32,17 @@ impl Error {
     }
 
     /// The same error, telling which rank of its program this process is for its MPI launcher if it is that the region is in use, and
-    /// was asked for as that of another rank, or of none.
+    /// was asked for as that of another rank, or of none; or that it is the name of a group whose other ranks said which they are.
     pub(crate) fn of_rank(mut self, asked: Option<(u32, u32)>, launched: Option<(u32, u32)>) -> Error {
-        if let Error::InUse { rank, .. } = &mut self {
-            *rank = launched.filter(|(own, _)| asked.is_none_or(|(asked, _)| asked != *own));
+        let told = launched.filter(|(own, _)| asked.is_none_or(|(asked, _)| asked != *own));
+        match &mut self {
+            Error::InUse { rank, .. } => *rank = told,
+            Error::BadName { name, why, .. } if asked.is_none() && *why == names::ABOVE_OTHERS => {
+                if let Some(told) = told {
+                    *why = text::is_forgotten(name, told).into();
+                }
+            }
+            _ => {}
         }
         self
     }
@@ -129,5 +137,41 @@ mod tests {
             assert!(told.contains("no room for the 8192 bytes") && !told.contains("bytes free"), "{told}");
             assert!(text(free_bytes, true).contains("no inode free"));
         }
+    }
+}
+
+#[cfg(test)]
+mod rank_tests {
+    use super::*;
+
+    #[test]
+    fn a_rank_that_forgets_its_number_among_others_that_say_theirs_is_told() {
+        let told = names::above_others("heat").of_rank(None, Some((2, 4))).to_string();
+        for words in [
+            "'heat'",
+            "this process is rank 2 of 4",
+            "rank=2, ranks=4",
+            "stillframe_begin(name, 2, 4)",
+            "'still rm heat'",
+        ] {
+            assert!(told.contains(words), "{words}: {told}");
+        }
+        // Who is alone, or said it, meant the name.
+        for error in [
+            names::above_others("heat").of_rank(None, None),
+            names::above_others("heat").of_rank(Some((2, 4)), Some((2, 4))),
+        ] {
+            assert!(error.to_string().contains(names::ABOVE_OTHERS), "{error}");
+        }
+    }
+
+    #[test]
+    fn a_rank_that_says_its_number_is_told_that_another_did_not() {
+        let told = names::inside("runs/heat/2", "runs/heat").to_string();
+        for words in ["a rank of the group 'runs/heat'", "did not say which rank it is", "'still rm runs/heat'"] {
+            assert!(told.contains(words), "{words}: {told}");
+        }
+        assert!(names::inside("runs/heat/2", "runs").to_string().contains("lies inside another region"));
+        assert!(names::inside("runs/heat", "runs").to_string().contains("lies inside another region"));
     }
 }

@@ -59,11 +59,30 @@ pub(super) fn slowness(begun: &bool, alive: &bool, newest: &Option<u64>) -> Stri
 pub(super) fn what_is_in_use(rank: &Option<(u32, u32)>) -> String {
     match rank {
         None => ": end it, or choose another name".into(),
-        Some((rank, ranks)) => format!(
-            ", and this process is rank {rank} of {ranks}: if the ranks publish parts of one state, each needs its own region; tell \
-             rank and number of ranks with the name (Python and Fortran: rank={rank}, ranks={ranks}; C++ and Rust: .rank({rank}, \
-             {ranks}); C: stillframe_begin(name, {rank}, {ranks}), or rank and ranks of the options); else end the producer, or \
-             choose another name"
+        Some(told) => format!(
+            ", and this process is rank {} of {}: if the ranks publish parts of one state, each needs its own region; {}; else end \
+             the producer, or choose another name",
+            told.0,
+            told.1,
+            how_to_tell(*told)
         ),
     }
+}
+
+/// What is said where regions of ranks lie below a name, and this process is a rank that did not say which.
+pub(super) fn is_forgotten(group: &str, told: (u32, u32)) -> String {
+    format!(
+        "regions of ranks lie below it, and this process is rank {} of {}, which did not say so: {}; else choose a name beside it, or \
+         remove what a former run left ('still rm {group}')",
+        told.0,
+        told.1,
+        how_to_tell(told)
+    )
+}
+
+fn how_to_tell((rank, ranks): (u32, u32)) -> String {
+    format!(
+        "tell rank and number of ranks with the name (Python and Fortran: rank={rank}, ranks={ranks}; C++ and Rust: .rank({rank}, \
+         {ranks}); C: stillframe_begin(name, {rank}, {ranks}), or rank and ranks of the options)"
+    )
 }

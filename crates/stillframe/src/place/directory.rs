@@ -5,7 +5,7 @@
 
 use crate::error::{Error, Result};
 use crate::place::broker::socket_in;
-use crate::place::names::{is_own_file, rank_of};
+use crate::place::names::{self, is_own_file, rank_of};
 use std::ffi::OsString;
 use std::fs::{DirBuilder, File, Permissions};
 use std::io::{self, ErrorKind};
@@ -286,17 +286,16 @@ pub(crate) fn ranks_below(root: &Directory, name: &str) -> Result<Vec<u32>> {
 
 /// Refuses to put a region inside another, where nobody would find it.
 pub(crate) fn check_neighbours(root: &Directory, name: &str) -> Result<()> {
-    let fail = |why| Err(Error::BadName { name: name.into(), what: "region", why });
     for (end, _) in name.match_indices('/') {
         if root.below(&name[..end])?.is_some_and(|above| above.has(lease::FILE)) {
-            return fail("it lies inside another region; choose a name beside it");
+            return Err(names::inside(name, &name[..end]));
         }
     }
     let Some(directory) = root.below(name)? else { return Ok(()) };
     let is_region =
         |name: &String| !is_own_file(name) && directory.about(name).is_some_and(|about| about.form == Form::Folder);
     if directory.texts().iter().any(is_region) {
-        return fail("other regions lie below it; choose a name beside them");
+        return Err(names::above_others(name));
     }
     Ok(())
 }

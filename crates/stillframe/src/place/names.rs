@@ -58,7 +58,7 @@ pub(crate) fn new_region_dir(root: &Path, name: &str) -> Result<PathBuf> {
     match name.contains(ASIDE) {
         true => {
             let why = "it is that of what a run that did not end by itself left; rename its directory to go on from it";
-            Err(Error::BadName { name: name.into(), what: "region", why })
+            Err(Error::BadName { name: name.into(), what: "region", why: why.into() })
         }
         false => Ok(dir),
     }
@@ -93,7 +93,7 @@ pub(crate) fn region_dir(root: &Path, name: &str) -> Result<PathBuf> {
     } else {
         return Ok(root.join(given));
     };
-    Err(Error::BadName { name: given.into(), what: "region", why })
+    Err(Error::BadName { name: given.into(), what: "region", why: why.into() })
 }
 
 /// Refuses what cannot be the name of a region.
@@ -146,6 +146,29 @@ pub(crate) fn group_of(name: &str) -> &str {
 pub(crate) fn rank_of(part: &str) -> Option<u32> {
     let rank = part.parse::<u32>().ok()?;
     (rank < head::RANKS_MAX && part == rank.to_string()).then_some(rank)
+}
+
+/// Why no region can have a name below which others lie.
+pub(crate) const ABOVE_OTHERS: &str = "other regions lie below it; choose a name beside them";
+
+/// The error that other regions lie below a name.
+pub(crate) fn above_others(name: &str) -> Error {
+    Error::BadName { name: name.into(), what: "region", why: ABOVE_OTHERS.into() }
+}
+
+/// The error that a name lies inside the region `above`. Where it is that of a rank, and the region has the name of its group, some
+/// process of the program did not say which rank it is.
+pub(crate) fn inside(name: &str, above: &str) -> Error {
+    let why = match group_of(name) {
+        group if group == above && group != name => format!(
+            "it is that of a rank of the group '{above}', and '{above}' is a region by itself, of a process that did not say which rank \
+             it is: each rank has to tell rank and number of ranks with the name, or none has; end that process and remove its region \
+             ('still rm {above}'), or choose another name"
+        )
+        .into(),
+        _ => "it lies inside another region; choose a name beside it".into(),
+    };
+    Error::BadName { name: name.into(), what: "region", why }
 }
 
 pub(crate) fn plane_file(plane: usize) -> String {

@@ -186,5 +186,5 @@ fn check_variable_name(name: &str) -> Result<()> {
     } else {
         return Ok(());
     };
-    Err(Error::BadName { name: name.into(), what: "variable", why })
+    Err(Error::BadName { name: name.into(), what: "variable", why: why.into() })
 }

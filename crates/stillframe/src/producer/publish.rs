@@ -180,7 +180,7 @@ impl Producer {
         for job in jobs {
             let _ = workspace.demote_cold(job, store, options.demote);
         }
-        store.planes_mut().cool(false);
+        store.cool();
         self.update_counters();
     }
 

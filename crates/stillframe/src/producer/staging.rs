@@ -13,7 +13,7 @@ use crate::place::arena::Arena;
 use crate::place::arena::hidden::HiddenRegions;
 use crate::place::directory::{self, Directory};
 use crate::place::hidden::{Hidden, sweep};
-use crate::place::names::hidden_name;
+use crate::place::names::{self, hidden_name};
 use crate::producer::options::RegionOptions;
 use crate::store::ownership::{REMOVAL, check_entries};
 use crate::store::regions::{Ending, Locked, Regions};
@@ -146,8 +146,7 @@ impl Staging {
         self.check_there(&there, replace)?;
         arena.check_above(&self.name)?;
         if made.iter().any(|locked| locked.name() == hidden) && arena.has_others_below(&self.name)? {
-            let why = "other regions lie below it; choose a name beside them";
-            return Err(Error::BadName { name: self.name.clone(), what: "region", why });
+            return Err(names::above_others(&self.name));
         }
         points::hit("staging.locked");
         regions.rename(&hidden, &self.name, made, there)?;

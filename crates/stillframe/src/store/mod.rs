@@ -78,6 +78,17 @@ pub(crate) struct Store {
     /// Bytes to be written, reused by every commit.
     buffer: Vec<u8>,
     spare: Spare,
+    /// What a former run left, until its memory is found out to be of use or given back.
+    former: Option<Former>,
+}
+
+/// The memory that the run before had, as the producer that recovered the region looks after it.
+#[derive(Debug, Default)]
+struct Former {
+    /// Sequence number of the first version that this producer published.
+    first_own: Option<u64>,
+    /// How often all windows were visited since the run before has no version left.
+    visits: usize,
 }
 
 /// What a producer says of itself in the head.
@@ -140,6 +151,7 @@ impl Store {
             next_serial: 1,
             buffer: Vec::new(),
             spare: Spare::default(),
+            former: is_whole.then(Former::default),
         };
         Ok((store, is_whole))
     }
@@ -167,6 +179,24 @@ impl Store {
         if !is_whole {
             points::hit("create.tables");
             head.set_number64(segment::head::MAGIC_AT, segment::head::MAGIC);
+        }
+    }
+
+    /// After a publish: gives back memory that is not needed. Of what a former run left that is in the first publishes after its
+    /// last version is gone: in windows that are nobody's any more at once, as those of an array that is smaller now, and elsewhere in
+    /// the next publish, if that did not write it. A program that runs once per version finds the memory that it writes.
+    pub(crate) fn cool(&mut self) {
+        const VISITS: usize = 2;
+        let Store { former: left, versions, space, planes, sequence, .. } = self;
+        let Some(former) = left else { return planes.cool(false) };
+        let first_own = *former.first_own.get_or_insert(*sequence);
+        if versions.iter().any(|version| version.leased.sequence < first_own) {
+            return planes.cool(false);
+        }
+        planes.cool_windows(|window| space.is_taken(window));
+        former.visits += 1;
+        if former.visits == VISITS {
+            *left = None;
         }
     }
 

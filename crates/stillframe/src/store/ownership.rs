@@ -114,7 +114,7 @@ pub(crate) fn remove(root: &Directory, directory: &Directory, name: &str) -> Res
 /// Refuses to take away what is neither a region's nor a rank's; `false` if there is no directory.
 pub(crate) fn check_entries(root: &Directory, name: &str) -> Result<bool> {
     let why = "what lies below it is not only its own, and would be lost; move that away, or choose another name";
-    let stranger = || Error::BadName { name: name.into(), what: "region", why };
+    let stranger = || Error::BadName { name: name.into(), what: "region", why: why.into() };
     let directory = match root.below(name) {
         Ok(Some(directory)) => directory,
         Ok(None) => return Ok(false),

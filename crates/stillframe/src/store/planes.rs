@@ -377,29 +377,38 @@ impl Planes {
         self.turn += usize::from(!everything);
         // What cannot be looked at is looked at again when it is wanted.
         let _ = self.scan_residency();
-        for window in from..to {
-            for plane in &mut self.list {
-                let ready = plane.present[window].without(plane.in_use[window]);
-                // In large units a window goes as it came, whole, unless there is no room for others.
-                let stays = self.unit == MemoryUnit::Large && !plane.in_use[window].is_empty();
-                let cold = match everything {
-                    true => ready,
-                    false if stays => Mask::EMPTY,
-                    false => ready.and(plane.idle[window]),
-                };
-                plane.idle[window] = ready.without(cold);
-                for (start, end) in cold.runs() {
-                    if plane.file.give_back(pages_of(window, (start, end))).is_ok() {
-                        let mut run = Mask::EMPTY;
-                        run.insert_run(start, end);
-                        plane.present[window] = plane.present[window].without(run);
-                        self.present_pages -= (end - start) as u64;
-                    }
+        (from..to).for_each(|window| self.cool_window(window, everything));
+    }
+
+    /// Gives back memory of free frames in all windows: of those that are nobody's all of it, in the others that of frames that
+    /// were free at the last visit too.
+    pub(crate) fn cool_windows(&mut self, is_taken: impl Fn(usize) -> bool) {
+        let _ = self.scan_residency();
+        (0..self.windows).for_each(|window| self.cool_window(window, !is_taken(window)));
+    }
+
+    fn cool_window(&mut self, window: usize, everything: bool) {
+        for plane in &mut self.list {
+            let ready = plane.present[window].without(plane.in_use[window]);
+            // In large units a window goes as it came, whole, unless there is no room for others.
+            let stays = self.unit == MemoryUnit::Large && !plane.in_use[window].is_empty();
+            let cold = match everything {
+                true => ready,
+                false if stays => Mask::EMPTY,
+                false => ready.and(plane.idle[window]),
+            };
+            plane.idle[window] = ready.without(cold);
+            for (start, end) in cold.runs() {
+                if plane.file.give_back(pages_of(window, (start, end))).is_ok() {
+                    let mut run = Mask::EMPTY;
+                    run.insert_run(start, end);
+                    plane.present[window] = plane.present[window].without(run);
+                    self.present_pages -= (end - start) as u64;
                 }
-                if !cold.is_empty() && plane.present[window].is_empty() && plane.in_use[window].is_empty() {
-                    // A window that stays where it is is released when it is cold the next time.
-                    let _ = plane.file.release(window);
-                }
+            }
+            if !cold.is_empty() && plane.present[window].is_empty() && plane.in_use[window].is_empty() {
+                // A window that stays where it is is released when it is cold the next time.
+                let _ = plane.file.release(window);
             }
         }
     }

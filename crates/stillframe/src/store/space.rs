@@ -63,6 +63,11 @@ impl Space {
         self.taken.truncate(used);
     }
 
+    /// Whether a window belongs to a variable.
+    pub(crate) fn is_taken(&self, window: usize) -> bool {
+        self.taken.get(window).is_some_and(|taken| *taken)
+    }
+
     /// Windows up to the last taken one.
     pub(crate) fn windows(&self) -> usize {
         self.taken.len()

@@ -699,7 +699,14 @@ fn a_group_and_a_region_say_which_they_are() {
     assert!(matches!(error, Error::NotGroup { .. }), "{error}");
     let error = Group::options().dir(dir.path()).open("g/1").unwrap_err();
     assert!(matches!(error, Error::NotGroup { .. }), "{error}");
-    assert!(matches!(dir.options().create("g").unwrap_err(), Error::BadName { .. }));
+    let error = dir.options().create("g").unwrap_err();
+    assert!(
+        matches!(error, Error::BadName { .. }) && error.to_string().contains("other regions lie below it"),
+        "{error}"
+    );
+    let error = dir.options().rank(1, 2).create("alone").unwrap_err();
+    let words = "'alone' is a region by itself, of a process that did not say which rank it is";
+    assert!(matches!(error, Error::BadName { .. }) && error.to_string().contains(words), "{error}");
     for (rank, ranks, drift, option) in
         [(2, 2, 16, "rank"), (0, 0, 16, "ranks"), (0, 2, 1, "drift"), (0, 2, 33, "drift")]
     {

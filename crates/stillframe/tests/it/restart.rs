@@ -81,6 +81,104 @@ fn arrays_go_on_as_they_were_published_with_every_tracker() {
     }
 }
 
+/// A region whose array has so many pages, as a publish shows it that has written all of them.
+struct Grid {
+    region: Region,
+    array: Array<u8>,
+    version: u64,
+}
+
+impl Grid {
+    fn begin(options: stillframe::RegionOptions, pages: usize) -> Grid {
+        let mut region = options.create("r").unwrap();
+        let version = region.recovered().unwrap_or(0);
+        let array = region.array::<u8>("u", &[pages * PAGE_BYTES]).unwrap();
+        Grid { region, array, version }
+    }
+
+    fn publish(&mut self, times: usize) {
+        for _ in 0..times {
+            self.version += 1;
+            self.region.slice_mut(&self.array).fill(self.version as u8);
+            self.region.publish(self.version).commit().unwrap();
+        }
+    }
+}
+
+/// Bytes that all files of a region take.
+fn taken_bytes(dir: &Dir) -> u64 {
+    let files = std::fs::read_dir(dir.path().join("r")).unwrap().flatten();
+    files.map(|entry| std::os::unix::fs::MetadataExt::blocks(&entry.metadata().unwrap()) * 512).sum()
+}
+
+#[test]
+fn a_run_on_a_smaller_grid_has_no_more_memory_than_one_that_begins_with_nothing() {
+    // The chunks of an arena are counted elsewhere.
+    if common::is_in_arena() {
+        return;
+    }
+    let _watchdog = watchdog(120);
+    let (small, large) = (1800, 7000);
+    for (former_keep, keep) in [(1, 1), (4, 1), (1, 2)] {
+        let fresh = Dir::new("fresh");
+        Grid::begin(fresh.options().keep(keep), small).publish(4);
+        let dir = Dir::new("smaller");
+        Grid::begin(dir.options().keep(former_keep), large).publish(6);
+        let former_bytes = taken_bytes(&dir);
+        assert!(former_bytes >= (large * PAGE_BYTES) as u64);
+        // Who holds a version of the former run keeps its memory, and no longer.
+        let held = (keep == 2).then(|| dir.observe("r").newest().unwrap());
+        let mut grid = Grid::begin(dir.options().keep(keep), small);
+        grid.publish(4);
+        if let Some(held) = held {
+            assert!(taken_bytes(&dir) >= (large * PAGE_BYTES) as u64);
+            assert!(held.slice::<u8>("u").unwrap().iter().all(|byte| *byte == 6));
+            drop(held);
+            // What was held for long is asked for now and then.
+            let mut publishes = 0;
+            while grid.region.statistics().plane_bytes >= (large * PAGE_BYTES) as u64 {
+                assert!(publishes < 2000, "what was held is never given back");
+                grid.publish(1);
+                publishes += 1;
+            }
+            grid.publish(2);
+        }
+        // Tables of windows that the former run had may have a few blocks.
+        let (bytes, fresh_bytes) = (taken_bytes(&dir), taken_bytes(&fresh));
+        assert!(
+            bytes <= fresh_bytes + (64 << 10),
+            "keep {keep} after {former_keep}: {bytes} bytes, {fresh_bytes} of one that began with nothing, {former_bytes} before"
+        );
+        assert_eq!(grid.region.statistics().plane_bytes, plane_bytes(&dir));
+    }
+}
+
+#[test]
+fn a_run_of_one_publish_gives_back_what_nobody_has_and_keeps_what_the_next_one_writes() {
+    if common::is_in_arena() {
+        return;
+    }
+    let _watchdog = watchdog(60);
+    let dir = Dir::new("once");
+    Grid::begin(dir.options(), 7000).publish(3);
+    Grid::begin(dir.options(), 1800).publish(1);
+    assert!(plane_bytes(&dir) <= 3 * 1800 * PAGE_BYTES as u64, "{} bytes", plane_bytes(&dir));
+    // From here on each run finds the memory that it writes.
+    Grid::begin(dir.options(), 1800).publish(1);
+    let before = plane_bytes(&dir);
+    for _ in 0..4 {
+        Grid::begin(dir.options(), 1800).publish(1);
+        assert_eq!(plane_bytes(&dir), before);
+    }
+}
+
+/// Bytes that the planes of a region take.
+fn plane_bytes(dir: &Dir) -> u64 {
+    let planes = std::fs::read_dir(dir.path().join("r")).unwrap().flatten();
+    let planes = planes.filter(|entry| entry.file_name().to_string_lossy().starts_with("plane."));
+    planes.map(|entry| std::os::unix::fs::MetadataExt::blocks(&entry.metadata().unwrap()) * 512).sum()
+}
+
 #[test]
 fn memory_of_free_frames_is_found_again_and_counted() {
     // In an arena free slots give their memory back when a region is recovered.
@@ -90,11 +188,7 @@ fn memory_of_free_frames_is_found_again_and_counted() {
     let _watchdog = watchdog(60);
     let dir = Dir::new("memory");
     let pages = 1200;
-    let taken = || -> u64 {
-        let planes = std::fs::read_dir(dir.path().join("r")).unwrap().flatten();
-        let planes = planes.filter(|entry| entry.file_name().to_string_lossy().starts_with("plane."));
-        planes.map(|entry| std::os::unix::fs::MetadataExt::blocks(&entry.metadata().unwrap()) * 512).sum()
-    };
+    let taken = || plane_bytes(&dir);
     let begin = |bound: Option<u64>| -> (Region, Array<u8>) {
         let mut options = dir.options();
         if let Some(bound) = bound {

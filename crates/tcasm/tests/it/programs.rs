@@ -554,8 +554,9 @@ fn ranks_of_an_mpi_program_publish_a_file_each() {
     };
     let script = format!("exec {} {}.${{PMI_RANK:-$OMPI_COMM_WORLD_RANK}} 50000 50", producer().display(), place.name);
     let mut command = Command::new(mpiexec);
-    // Open MPI starts nothing as root unless told so.
+    // Open MPI starts nothing as root, and no more ranks than there are processors, unless told so.
     command.env("OMPI_ALLOW_RUN_AS_ROOT", "1").env("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1");
+    command.env("OMPI_MCA_rmaps_base_oversubscribe", "1");
     command.args(["-n", "4"]).arg(build().join("still")).arg("--dir").arg(&place.dir);
     command.args(["run", "--tcasm", "--", "sh", "-c", &script]);
     // It hands its input on, and waits for one that nobody writes to.

@@ -461,13 +461,100 @@ fn a_number_is_no_index_variable_that_links_both_sides() {
     let schema = bind(MESH).unwrap();
     let three = Bindings::from([("i", 3)]);
     let found = schema.fragment("{ var a [i] = line[i] }", &three).unwrap_err();
-    let expected = "1:20 index: `i` is the number 3 on both sides, and no index variable (give the variable another name, \
-                    or write the number)";
+    let expected = "1:20 index: `i` is the number 3 on both sides, and no index variable (the caller binds it: give the variable \
+                    another name; for the number write `i+0` where it stands alone)";
     assert_eq!(told(&found), [expected]);
-    for text in ["{ var a [i] = line[i + 1] }", "{ var a [0] = line[i] }", "{ var a [i] = line[x] }"] {
+    for text in ["{ var a [0] = line[i] }", "{ var a [i] = line[x] }", "{ var a [i] = line[7] }"] {
         let found = schema.fragment(text, &three).map_err(|found| told(&found));
         assert!(!format!("{found:?}").contains("both sides"), "{text}: {found:?}");
     }
+}
+
+#[test]
+fn a_name_that_the_caller_binds_is_not_taken_for_an_index_variable_of_an_expression_either() {
+    let schema = bind(MESH).unwrap();
+    let three = Bindings::from([("i", 3)]);
+    // One element each, where a row was meant.
+    for (text, at) in [
+        ("{ var a [i] = line[i + 1] }", "1:20"),
+        ("{ var a [i] = line[2*(i + 1)] }", "1:20"),
+        ("{ var a [i + 1] = line[i] }", "1:24"),
+        ("{ var a [i/3] = line[i] }", "1:22"),
+        ("{ var a [i,j:2] = mesh[i - 1,j].rho }", "1:24"),
+        ("{ var a [j:2,i] = mesh[j,i - 1].rho }", "1:26"),
+    ] {
+        let expected = format!(
+            "{at} index: `i` is the number 3 on both sides, and no index variable (the caller binds it: give the variable \
+             another name; for the number write `i+0` where it stands alone)"
+        );
+        let found = schema.fragment(text, &three).map(drop).map_err(|found| told(&found));
+        assert_eq!(found, Err(vec![expected]), "{text}");
+        // With a variable of this name it is what it says.
+        assert!(schema.fragment(text, &Bindings::new()).is_ok(), "{text}");
+    }
+    // Offsets, planes and lengths are numbers on both sides; so is what stands alone nowhere, as the last row, or is a part of another
+    // axis only.
+    for text in [
+        "{ var a [i + 0] = line[i + 1] }",
+        "{ var a [i + 0] = line[i + 0] }",
+        "{ var a [i + 0,j:2] = mesh[j,i - 1].rho }",
+        "{ var a [i,j:2] = mesh[j,i - 1].rho }",
+        "{ var a [j + i] = line[j + i] }",
+        "{ var a [j:i] = line[j + i] }",
+        "{ var a [i - 1,j] = mesh[i - 1,j].rho }",
+        "{ var a [j] = mesh[i,j].rho }",
+    ] {
+        assert!(schema.fragment(text, &three).is_ok(), "{text}: {:?}", schema.fragment(text, &three));
+    }
+}
+
+#[test]
+fn what_a_text_calls_a_constant_is_a_number_unless_it_stands_alone_on_both_sides() {
+    for text in [
+        "const n = 16\nvar grid [n+2,8] float64\nview ghost { var g [n+1,j] = grid[n,j] }",
+        "const k = 3\nvar table [64,8] float64\nview part { var e [k,j] = table[4*k,j] }",
+    ] {
+        let found = Program::parse(text).unwrap().bind(&Bindings::new()).map(drop).map_err(|found| told(&found));
+        assert_eq!(found, Ok(()), "{text}");
+    }
+    let both = Program::parse("const k = 3\nvar table [64,8] float64\nview part { var e [k,j] = table[k,j] }").unwrap();
+    let found = both.bind(&Bindings::new()).map(drop).map_err(|found| told(&found));
+    let expected = "3:33 index: `k` is the number 3 on both sides, and no index variable (it is a constant: give the variable \
+                    another name; for the number write `k+0` where it stands alone)";
+    assert_eq!(found, Err(vec![expected.into()]));
+}
+
+#[test]
+fn a_name_that_an_outer_text_or_its_caller_made_a_number_is_told_as_theirs() {
+    let outer =
+        Program::parse("const last = 7\nvar u [16] float64").unwrap().bind(&Bindings::from([("x", 4)])).unwrap();
+    let told_of =
+        |text: &str, bindings: &Bindings| outer.fragment(text, bindings).map(drop).map_err(|found| told(&found));
+    let number = |at: &str, name: &str, number: i64, whose: &str| {
+        format!(
+            "{at} index: `{name}` is the number {number} and no index variable ({whose}: give the variable another name; for the number \
+             write `{name}+0`)"
+        )
+    };
+    let both = |at: &str, name: &str, number: i64, whose: &str| {
+        format!(
+            "{at} index: `{name}` is the number {number} on both sides, and no index variable ({whose}: give the variable another \
+             name; for the number write `{name}+0` where it stands alone)"
+        )
+    };
+    let (none, four) = (Bindings::new(), Bindings::from([("y", 4)]));
+    let (schema, constant) = ("it is bound for the schema", "it is a constant of the schema");
+    assert_eq!(told_of("{ var v [x:4] = u[x+4] }", &none), Err(vec![number("1:10", "x", 4, schema)]));
+    assert_eq!(told_of("{ var v [x] = u[x+4] }", &none), Err(vec![both("1:17", "x", 4, schema)]));
+    assert_eq!(told_of("{ var v [y:4] = u[y+4] }", &four), Err(vec![number("1:10", "y", 4, "the caller binds it")]));
+    assert_eq!(told_of("{ var v [last:4] = u[last] }", &none), Err(vec![number("1:10", "last", 7, constant)]));
+    assert_eq!(told_of("{ var v [last] = u[last] }", &none), Err(vec![both("1:20", "last", 7, constant)]));
+    assert_eq!(told_of("{ var v [last] = u[last-1] }", &none), Ok(()));
+    assert_eq!(told_of("{ var v [last+0] = u[last] }", &none), Ok(()));
+    assert_eq!(told_of("{ var v [last+0:8] = u[last+0] }", &none), Ok(()));
+    let own = Program::parse("const n = 2\nvar u [4] float64\nview a { var v [n:2] = u[n] }").unwrap();
+    let expected = number("3:17", "n", 2, "it is a constant");
+    assert_eq!(own.bind(&none).map(drop).map_err(|found| told(&found)), Err(vec![expected]));
 }
 
 #[test]
@@ -519,7 +606,8 @@ view H fill nan { var m [i:3] = mesh[0,i].id }
             "6:27 index: `i` cancels out here (write the number alone, or let the index depend on the variable)",
             "7:29 index: two variables in one index: `i` and `j` (an index holds one variable; a name that is meant as \
              a number needs `const` or a binding)",
-            "8:17 index: `N` is the number 10 and no index variable (give the variable another name)",
+            "8:17 index: `N` is the number 10 and no index variable (it is a constant: give the variable another \
+             name; for the number write `N+0`)",
             "9:19 index: 3 empty indices on the left, where the right has 2 (an empty index stands for a whole axis, \
              and is linked with that of the same position)",
             "10:27 index: `i` stands on the right side only (write `i` on the left, too; or pass a number for `i` to \

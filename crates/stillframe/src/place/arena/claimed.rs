@@ -49,7 +49,11 @@ impl Arena {
         let shared = &self.shared;
         shared.producers()?;
         if !arena::is_name(name) {
-            return Err(Error::BadName { name: name.into(), what: "region", why: "it is too long for an arena" });
+            return Err(Error::BadName {
+                name: name.into(),
+                what: "region",
+                why: "it is too long for an arena".into(),
+            });
         }
         loop {
             let Some((number, known)) = shared.look_up(name)? else {

@@ -130,7 +130,7 @@ impl ArenaOptions {
         let directory = root.make_below(name, self.mode)?;
         if directory.has(head::FILE) {
             let why = "there is a region of that name; choose another";
-            return Err(Error::BadName { name: name.into(), what: "arena", why }.into());
+            return Err(Error::BadName { name: name.into(), what: "arena", why: why.into() }.into());
         }
         points::hit("arena.make.dir");
         check_own(&directory, name)?;

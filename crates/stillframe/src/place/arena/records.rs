@@ -43,11 +43,6 @@ const RANKS_LOOKED_FOR: u32 = 16;
 /// How often a record may change while it is read before it is no coincidence.
 const ATTEMPTS: usize = 1000;
 
-fn above_others(name: &str) -> Error {
-    let why = "other regions lie below it; choose a name beside them";
-    Error::BadName { name: name.into(), what: "region", why }
-}
-
 impl Arena {
     /// The region of a name, if there is one.
     pub(crate) fn find(&self, name: &str) -> Result<Option<Found>> {
@@ -81,7 +76,7 @@ impl Arena {
         if end > LOOKED_THROUGH {
             for rank in 0..RANKS_LOOKED_FOR {
                 if shared.look_up(&names::rank_name(name, rank))?.is_some() {
-                    return Err(above_others(name));
+                    return Err(names::above_others(name));
                 }
             }
             return Ok(());
@@ -94,7 +89,7 @@ impl Arena {
             }
             shared.map.read(shared.geometry.record_at(region) + record::NAME_AT, &mut begin);
             if begin == above.as_bytes() && shared.record(region)?.is_some_and(|other| other.name.starts_with(&above)) {
-                return Err(above_others(name));
+                return Err(names::above_others(name));
             }
         }
         Ok(())
@@ -350,7 +345,7 @@ impl Shared {
     pub(super) fn check_neighbours(&self, name: &str) -> Result<()> {
         self.check_above(name)?;
         match self.look_up(&names::rank_name(name, 0))? {
-            Some(_) => Err(above_others(name)),
+            Some(_) => Err(names::above_others(name)),
             None => Ok(()),
         }
     }
@@ -359,8 +354,7 @@ impl Shared {
     fn check_above(&self, name: &str) -> Result<()> {
         for (end, _) in name.match_indices('/') {
             if self.look_up(&name[..end])?.is_some() {
-                let why = "it lies inside another region; choose a name beside it";
-                return Err(Error::BadName { name: name.into(), what: "region", why });
+                return Err(names::inside(name, &name[..end]));
             }
         }
         Ok(())

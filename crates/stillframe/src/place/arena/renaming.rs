@@ -36,7 +36,7 @@ impl Arena {
             check_locked(&shared.family(to)?, &replaced)?;
             let names = family.iter().map(|(name, _)| renamed(name, from, to));
             if let Some(name) = names.into_iter().find(|name| !arena::is_name(name)) {
-                return Err(Error::BadName { name, what: "region", why: "it is longer than 200 bytes" });
+                return Err(Error::BadName { name, what: "region", why: "it is longer than 200 bytes".into() });
             }
             shared.write_name(arena::FROM_AT, from);
             shared.write_name(arena::TO_AT, to);
