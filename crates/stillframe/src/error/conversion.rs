@@ -37,7 +37,7 @@ impl Error {
         let told = launched.filter(|(own, _)| asked.is_none_or(|(asked, _)| asked != *own));
         match &mut self {
             Error::InUse { rank, .. } => *rank = told,
-            Error::BadName { name, why, .. } if asked.is_none() && *why == names::ABOVE_OTHERS => {
+            Error::BadName { name, why, .. } if asked.is_none() && *why == names::ABOVE_RANKS => {
                 if let Some(told) = told {
                     *why = text::is_forgotten(name, told).into();
                 }
@@ -146,7 +146,7 @@ mod rank_tests {
 
     #[test]
     fn a_rank_that_forgets_its_number_among_others_that_say_theirs_is_told() {
-        let told = names::above_others("heat").of_rank(None, Some((2, 4))).to_string();
+        let told = names::above_ranks("heat").of_rank(None, Some((2, 4))).to_string();
         for words in [
             "'heat'",
             "this process is rank 2 of 4",
@@ -158,11 +158,14 @@ mod rank_tests {
         }
         // Who is alone, or said it, meant the name.
         for error in [
-            names::above_others("heat").of_rank(None, None),
-            names::above_others("heat").of_rank(Some((2, 4)), Some((2, 4))),
+            names::above_ranks("heat").of_rank(None, None),
+            names::above_ranks("heat").of_rank(Some((2, 4)), Some((2, 4))),
         ] {
-            assert!(error.to_string().contains(names::ABOVE_OTHERS), "{error}");
+            assert!(error.to_string().contains(names::ABOVE_RANKS), "{error}");
         }
+        // What lies below may be no rank's.
+        let error = names::above_others("heat").of_rank(None, Some((2, 4)));
+        assert!(error.to_string().contains(names::ABOVE_OTHERS), "{error}");
     }
 
     #[test]

@@ -294,8 +294,13 @@ pub(crate) fn check_neighbours(root: &Directory, name: &str) -> Result<()> {
     let Some(directory) = root.below(name)? else { return Ok(()) };
     let is_region =
         |name: &String| !is_own_file(name) && directory.about(name).is_some_and(|about| about.form == Form::Folder);
-    if directory.texts().iter().any(is_region) {
-        return Err(names::above_others(name));
+    let others: Vec<String> = directory.texts().into_iter().filter(is_region).collect();
+    let is_rank = |other: &String| {
+        rank_of(other).is_some() && directory.below(other).is_ok_and(|it| it.is_some_and(|it| it.has(lease::FILE)))
+    };
+    match others.is_empty() {
+        true => Ok(()),
+        false if others.iter().any(is_rank) => Err(names::above_ranks(name)),
+        false => Err(names::above_others(name)),
     }
-    Ok(())
 }

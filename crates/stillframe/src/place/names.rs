@@ -151,24 +151,50 @@ pub(crate) fn rank_of(part: &str) -> Option<u32> {
 /// Why no region can have a name below which others lie.
 pub(crate) const ABOVE_OTHERS: &str = "other regions lie below it; choose a name beside them";
 
+/// Why none can have the name of a group.
+pub(crate) const ABOVE_RANKS: &str = "regions of ranks lie below it; choose a name beside them";
+
 /// The error that other regions lie below a name.
 pub(crate) fn above_others(name: &str) -> Error {
     Error::BadName { name: name.into(), what: "region", why: ABOVE_OTHERS.into() }
+}
+
+/// The error that regions of ranks lie below a name.
+pub(crate) fn above_ranks(name: &str) -> Error {
+    Error::BadName { name: name.into(), what: "region", why: ABOVE_RANKS.into() }
 }
 
 /// The error that a name lies inside the region `above`. Where it is that of a rank, and the region has the name of its group, some
 /// process of the program did not say which rank it is.
 pub(crate) fn inside(name: &str, above: &str) -> Error {
     let why = match group_of(name) {
-        group if group == above && group != name => format!(
-            "it is that of a rank of the group '{above}', and '{above}' is a region by itself, of a process that did not say which rank \
-             it is: each rank has to tell rank and number of ranks with the name, or none has; end that process and remove its region \
-             ('still rm {above}'), or choose another name"
-        )
-        .into(),
+        group if group == above && group != name => in_place_of_group(above).into(),
         _ => "it lies inside another region; choose a name beside it".into(),
     };
     Error::BadName { name: name.into(), what: "region", why }
+}
+
+fn in_place_of_group(group: &str) -> String {
+    format!(
+        "it is that of a rank of the group '{group}', and '{group}' is a region by itself, of a process that did not say which rank it \
+         is: each rank has to tell rank and number of ranks with the name, or none has; end that process and remove its region ('still \
+         rm {group}'), or choose another name"
+    )
+}
+
+/// An error of a place that knows regions by names of its own, with those by which users know them.
+pub(crate) fn with_shown_names(error: Error, shown: impl Fn(&str) -> String) -> Error {
+    match error {
+        Error::BadName { name, what: "region", why } => {
+            let group = group_of(&name);
+            let why = match group != name && why == in_place_of_group(group) {
+                true => in_place_of_group(&shown(group)).into(),
+                false => why,
+            };
+            Error::BadName { name: shown(&name), what: "region", why }
+        }
+        error => error,
+    }
 }
 
 pub(crate) fn plane_file(plane: usize) -> String {

@@ -63,7 +63,9 @@ impl Producer {
         // Ranks of one run have to find out which that is.
         let take_turn = || options.rank.map(|_| run::turn(&regions, group)).transpose();
         let turn = take_turn()?;
-        let (place, leases) = lock(&regions, &options.inner(name), options.mode)?;
+        let locked = lock(&regions, &options.inner(name), options.mode);
+        let shown = |name: &str| options.full_name(names::shown_name(name));
+        let (place, leases) = locked.map_err(|error| names::with_shown_names(error, shown))?;
         points::hit("create.locked");
         let (mut store, is_whole) = Store::open(place, leases, name, options.bound_bytes)?;
         store.planes_mut().set_unit(options.memory_unit.unwrap_or_default());

@@ -144,9 +144,10 @@ impl Staging {
         let made = regions.lock_all(&hidden)?;
         let there = regions.lock_all(&self.name)?;
         self.check_there(&there, replace)?;
-        arena.check_above(&self.name)?;
+        let told = |error| names::with_shown_names(error, |name| self.options.full_name(name));
+        arena.check_above(&self.name).map_err(told)?;
         if made.iter().any(|locked| locked.name() == hidden) && arena.has_others_below(&self.name)? {
-            return Err(names::above_others(&self.name));
+            return Err(told(names::above_others(&self.name)));
         }
         points::hit("staging.locked");
         regions.rename(&hidden, &self.name, made, there)?;

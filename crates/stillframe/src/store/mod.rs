@@ -87,8 +87,9 @@ pub(crate) struct Store {
 struct Former {
     /// Sequence number of the first version that this producer published.
     first_own: Option<u64>,
-    /// How often all windows were visited since the run before has no version left.
+    /// How often all windows were visited since the run before has no version left, and with which one this visit goes on.
     visits: usize,
+    next_window: usize,
 }
 
 /// What a producer says of itself in the head.
@@ -184,16 +185,22 @@ impl Store {
 
     /// After a publish: gives back memory that is not needed. Of what a former run left that is in the first publishes after its
     /// last version is gone: in windows that are nobody's any more at once, as those of an array that is smaller now, and elsewhere in
-    /// the next publish, if that did not write it. A program that runs once per version finds the memory that it writes.
+    /// the next publish, if that did not write it. A program that runs once per version finds the memory that it writes. No publish
+    /// gives back more than takes it some ten milliseconds: those that follow go on.
     pub(crate) fn cool(&mut self) {
         const VISITS: usize = 2;
+        const PAGES: u64 = (256 << 20) / stillframe_segment::PAGE_BYTES as u64;
         let Store { former: left, versions, space, planes, sequence, .. } = self;
         let Some(former) = left else { return planes.cool(false) };
         let first_own = *former.first_own.get_or_insert(*sequence);
         if versions.iter().any(|version| version.leased.sequence < first_own) {
             return planes.cool(false);
         }
-        planes.cool_windows(|window| space.is_taken(window));
+        if let Some(window) = planes.cool_windows(former.next_window, PAGES, |window| space.is_taken(window)) {
+            former.next_window = window;
+            return;
+        }
+        former.next_window = 0;
         former.visits += 1;
         if former.visits == VISITS {
             *left = None;

@@ -380,11 +380,19 @@ impl Planes {
         (from..to).for_each(|window| self.cool_window(window, everything));
     }
 
-    /// Gives back memory of free frames in all windows: of those that are nobody's all of it, in the others that of frames that
-    /// were free at the last visit too.
-    pub(crate) fn cool_windows(&mut self, is_taken: impl Fn(usize) -> bool) {
+    /// Gives back memory of free frames in the windows from `from` on, until it was so many pages or a little more: of windows that are
+    /// nobody's all of it, in the others that of frames that were free at the last visit too. The window to go on with; `None` if
+    /// none is left.
+    pub(crate) fn cool_windows(&mut self, from: usize, pages: u64, is_taken: impl Fn(usize) -> bool) -> Option<usize> {
         let _ = self.scan_residency();
-        (0..self.windows).for_each(|window| self.cool_window(window, !is_taken(window)));
+        let before = self.present_pages;
+        for window in from..self.windows {
+            if before - self.present_pages >= pages {
+                return Some(window);
+            }
+            self.cool_window(window, !is_taken(window));
+        }
+        None
     }
 
     fn cool_window(&mut self, window: usize, everything: bool) {
@@ -411,5 +419,50 @@ impl Planes {
                 let _ = plane.file.release(window);
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::place::directory::Directory;
+    use stillframe_kernel::trust::{Guard, Purpose, Trust};
+
+    #[test]
+    fn memory_that_is_free_is_given_back_in_turns_of_bounded_size() {
+        const WINDOWS: usize = 6;
+        const PAGES: usize = 4;
+        let dir = std::env::temp_dir().join(format!("stillframe-planes-{}", std::process::id()));
+        let root =
+            Directory::make_root(&dir, 0o700, Guard::new(Trust::Own, Purpose::Write { granted: 0o700 })).unwrap();
+        let directory = root.make_below("r", 0o700).unwrap();
+        let mut planes = Planes::new(Place::Directory { directory, mode: 0o600 });
+        planes.grow(WINDOWS).unwrap();
+        let fill = |planes: &mut Planes| {
+            let mut taken = Vec::new();
+            (0..WINDOWS).for_each(|window| planes.assign(window, Mask::first(PAGES), 0, &mut taken).unwrap());
+            planes.allocate(&taken, MemoryUnit::Small).unwrap();
+            taken.iter().for_each(|taken| planes.unmark(taken.plane, taken.window, taken.pages));
+            assert_eq!(planes.present_pages, (WINDOWS * PAGES) as u64);
+        };
+        let left = |planes: &Planes| planes.present_pages as usize / PAGES;
+        fill(&mut planes);
+        // What is nobody's goes in turns, each of which is over with the window that fills it.
+        let two_windows = 2 * PAGES as u64;
+        assert_eq!(planes.cool_windows(0, two_windows, |_| false), Some(2));
+        assert_eq!(left(&planes), 4);
+        assert_eq!(planes.cool_windows(2, two_windows - 1, |_| false), Some(4));
+        assert_eq!(left(&planes), 2);
+        assert_eq!(planes.cool_windows(4, u64::MAX, |_| false), None);
+        assert_eq!(left(&planes), 0);
+        // Of what is somebody's nothing goes at the first visit, and what is free then and now at the second.
+        fill(&mut planes);
+        assert_eq!(planes.cool_windows(0, two_windows, |_| true), None);
+        assert_eq!(left(&planes), WINDOWS);
+        planes.mark(0, 4, Mask::first(PAGES));
+        assert_eq!(planes.cool_windows(0, two_windows, |_| true), Some(2));
+        assert_eq!(planes.cool_windows(2, u64::MAX, |_| true), None);
+        assert_eq!(left(&planes), 1);
+        std::fs::remove_dir_all(&dir).unwrap();
     }
 }

@@ -185,3 +185,46 @@ fn a_group_may_have_as_many_ranks_as_its_arena_has_regions() {
         assert!(ranks.iter().all(|rank| rank.run() == ranks[0].run()));
     }
 }
+
+#[test]
+fn names_that_cannot_be_in_an_arena_are_told_as_users_know_them() {
+    let _watchdog = watchdog(60);
+    let dir = Dir::plain("named");
+    let arena = Arena::options().dir(dir.path()).bytes(64 << 20).create("pool").unwrap();
+    // Another program's, beside the arena.
+    let other = Region::options().dir(dir.path()).create("heat").unwrap();
+    let alone = Region::options().dir(dir.path()).create("pool/heat").unwrap();
+    let rank = Region::options().dir(dir.path()).rank(0, 2).create("pool/group").unwrap();
+    for (options, pool) in [(Region::options().dir(dir.path()), "pool/"), (Region::options().arena(&arena), "")] {
+        let told = |name: &str, rank: Option<(u32, u32)>| {
+            let options = rank.map_or(options.clone(), |(rank, ranks)| options.clone().rank(rank, ranks));
+            options.create(&format!("{pool}{name}")).map(drop).unwrap_err().to_string()
+        };
+        let forgotten = told("heat", Some((2, 4)));
+        for words in ["'pool/heat/2'", "the group 'pool/heat'", "'still rm pool/heat'"] {
+            assert!(forgotten.contains(words), "{words}: {forgotten}");
+        }
+        assert!(!forgotten.contains("'heat'") && !forgotten.contains("rm heat"), "{forgotten}");
+        for (name, words) in
+            [("heat/part", "it lies inside another region"), ("group", "regions of ranks lie below it")]
+        {
+            let told = told(name, None);
+            assert!(told.contains(words) && told.contains(&format!("'pool/{name}'")), "{told}");
+        }
+    }
+    drop((other, alone, rank));
+}
+
+#[test]
+fn only_regions_of_ranks_are_told_as_such() {
+    let _watchdog = watchdog(60);
+    let dir = Dir::plain("below");
+    let options = || Region::options().dir(dir.path());
+    let below = options().create("runs/first").unwrap();
+    let rank = options().rank(1, 2).create("group").unwrap();
+    for (name, words) in [("runs", "other regions lie below it"), ("group", "regions of ranks lie below it")] {
+        let error = options().create(name).map(drop).unwrap_err().to_string();
+        assert!(error.contains(words), "{error}");
+    }
+    drop((below, rank));
+}

@@ -701,7 +701,7 @@ fn a_group_and_a_region_say_which_they_are() {
     assert!(matches!(error, Error::NotGroup { .. }), "{error}");
     let error = dir.options().create("g").unwrap_err();
     assert!(
-        matches!(error, Error::BadName { .. }) && error.to_string().contains("other regions lie below it"),
+        matches!(error, Error::BadName { .. }) && error.to_string().contains("regions of ranks lie below it"),
         "{error}"
     );
     let error = dir.options().rank(1, 2).create("alone").unwrap_err();

@@ -76,7 +76,7 @@ impl Arena {
         if end > LOOKED_THROUGH {
             for rank in 0..RANKS_LOOKED_FOR {
                 if shared.look_up(&names::rank_name(name, rank))?.is_some() {
-                    return Err(names::above_others(name));
+                    return Err(names::above_ranks(name));
                 }
             }
             return Ok(());
@@ -88,8 +88,15 @@ impl Arena {
                 continue;
             }
             shared.map.read(shared.geometry.record_at(region) + record::NAME_AT, &mut begin);
-            if begin == above.as_bytes() && shared.record(region)?.is_some_and(|other| other.name.starts_with(&above)) {
-                return Err(names::above_others(name));
+            if begin != above.as_bytes() {
+                continue;
+            }
+            match shared.record(region)? {
+                Some(other) if other.name.starts_with(&above) && names::group_of(&other.name) == name => {
+                    return Err(names::above_ranks(name));
+                }
+                Some(other) if other.name.starts_with(&above) => return Err(names::above_others(name)),
+                _ => {}
             }
         }
         Ok(())
@@ -345,7 +352,7 @@ impl Shared {
     pub(super) fn check_neighbours(&self, name: &str) -> Result<()> {
         self.check_above(name)?;
         match self.look_up(&names::rank_name(name, 0))? {
-            Some(_) => Err(names::above_others(name)),
+            Some(_) => Err(names::above_ranks(name)),
             None => Ok(()),
         }
     }
