@@ -51,6 +51,18 @@ impl Memory {
     }
 }
 
+impl Memory {
+    /// Others map a page of a file at an offset.
+    fn replace_by_a_file(&self, offset: usize) {
+        use std::os::fd::AsRawFd;
+        let file = std::fs::File::open(std::env::current_exe().unwrap()).unwrap();
+        let (at, flags) = ((self.address + offset) as *mut libc::c_void, libc::MAP_PRIVATE | libc::MAP_FIXED);
+        // SAFETY: a page of the memory, of which no slice is left.
+        let got = unsafe { libc::mmap(at, PAGE_BYTES, libc::PROT_READ, flags, file.as_raw_fd(), 0) };
+        assert_eq!(got, at);
+    }
+}
+
 /// Whether the kernel watches some of the memory.
 fn is_watched(memory: &Memory) -> bool {
     let all = std::fs::read_to_string("/proc/self/smaps").unwrap();

@@ -130,8 +130,8 @@ impl Tracker {
 
     /// Stops watching the pages between two sources, by their addresses.
     pub(crate) fn unwatch_seam(&mut self, pages: &Range<usize>) {
-        if let Means::WpAsync { faults: Faults { own: Some(userfault), .. }, .. } = &self.means {
-            self.seams.end(pages, userfault);
+        if let Means::WpAsync { faults: Faults { own: Some(userfault), .. }, pagemap } = &mut self.means {
+            self.seams.end(pages, userfault, pagemap);
         }
     }
 

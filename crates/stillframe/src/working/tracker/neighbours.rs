@@ -15,6 +15,7 @@
 //! another array whose own pages lie in it: as soon as there is one the seam counts for nothing, and is disarmed before it counts
 //! again.
 
+use crate::list;
 use crate::mask::Mask;
 use crate::working::source::Source;
 use crate::working::tracker::memory::{Collected, Memory, Watch};
@@ -88,11 +89,13 @@ impl<'a> Neighbour<'a> {
     }
 }
 
-/// Whether what others have is ordinary memory: nothing of a file, of a device, or that nobody may read.
+/// Whether what others have is ordinary memory: nothing of a file, of a device, or that nobody may read. Before Linux 6.11, which cannot be
+/// asked for one mapping, none counts as such: to read the list of all of them takes longer than the searches.
 fn is_plain(maps: &Maps, pages: &Range<usize>) -> bool {
-    let backing = maps.backing(pages.start, pages.len());
-    let is_private = backing.sharing == Sharing::Private && backing.page_bytes == PAGE_BYTES;
-    is_private && maps.is_readable_untouched(pages.start, pages.len())
+    let is_private = maps.is_private(pages.start, pages.len());
+    is_private
+        && maps.page_bytes(pages.start, pages.len()) == PAGE_BYTES
+        && maps.is_readable_untouched(pages.start, pages.len())
 }
 
 impl Tracker {
@@ -106,7 +109,7 @@ impl Tracker {
         let Some(userfault) = &faults.own else { return is_overlapping };
         if is_overlapping || self.seams.pause.is_on() {
             all.iter_mut().for_each(|one| one.source.forget_seams());
-            self.seams.end_others(all, userfault);
+            self.seams.end_others(all, userfault, pagemap);
             return is_overlapping;
         }
         let mut before = None;
@@ -120,7 +123,7 @@ impl Tracker {
             }
             before = after;
         }
-        self.seams.end_others(all, userfault);
+        self.seams.end_others(all, userfault, pagemap);
         let (mut first, mut has_failed) = (0, false);
         for next in 1..=all.len() {
             if let Some([one, other]) = all.get_mut(next - 1..=next)
@@ -158,7 +161,7 @@ fn search(userfault: &Userfault, pagemap: &mut Pagemap, run: &mut [Neighbour]) -
         return Ok(false);
     }
     acquit(&all, 0..pages, &mut found);
-    arm(userfault, pagemap, &all, run, &mut found);
+    arm(userfault, pagemap, &all, run, &mut found)?;
     run.iter_mut().for_each(|one| one.source.take_found(&all, &found));
     leave_strangers(&all, run, &found);
     Ok(true)
@@ -216,7 +219,7 @@ fn leave_strangers(all: &Memory, run: &mut [Neighbour], found: &Collected) {
 
 /// The pages of a run that are to be armed, by their addresses: those of neighbours that are due, and those in which they begin and
 /// end unless others write them. The seams between two in full where nobody else has a part of them.
-fn due_pages(run: &[Neighbour]) -> Vec<(Range<usize>, Range<usize>)> {
+fn due_pages(run: &[Neighbour]) -> Result<Vec<(Range<usize>, Range<usize>)>, Failure> {
     let mut due: Vec<(Range<usize>, Range<usize>)> = Vec::new();
     for (index, one) in run.iter().enumerate() {
         if !one.source.sticky.is_due(0) {
@@ -245,17 +248,23 @@ fn due_pages(run: &[Neighbour]) -> Vec<(Range<usize>, Range<usize>)> {
                 last.end = pages.end;
                 members.end = index + 1;
             }
-            _ => due.push((pages, index..index + 1)),
+            _ => list::push(&mut due, (pages, index..index + 1))?,
         }
     }
-    due
+    Ok(due)
 }
 
-/// Arms the neighbours of a run that are due, with the pages in which they begin and end, where something was written: else all of it
-/// is armed.
-fn arm(userfault: &Userfault, pagemap: &mut Pagemap, all: &Memory, run: &mut [Neighbour], found: &mut Collected) {
+/// Arms the neighbours of a run that are due, with the pages in which they begin and end, where something was written: what was not is
+/// armed still. On an error nothing is armed.
+fn arm(
+    userfault: &Userfault,
+    pagemap: &mut Pagemap,
+    all: &Memory,
+    run: &mut [Neighbour],
+    found: &mut Collected,
+) -> Result<(), Failure> {
     let page = |address: usize| (address - all.address) / PAGE_BYTES;
-    for (addresses, members) in due_pages(run) {
+    for (addresses, members) in due_pages(run)? {
         let pages = page(addresses.start)..page(addresses.end);
         if !found.has_dirty(&pages)
             || scan(pagemap, all, pages.clone(), true, found).is_ok_and(|scan| scan == Scan::Complete)
@@ -271,6 +280,7 @@ fn arm(userfault: &Userfault, pagemap: &mut Pagemap, all: &Memory, run: &mut [Ne
             one.source.forget_seams();
         }
     }
+    Ok(())
 }
 
 impl Collected {

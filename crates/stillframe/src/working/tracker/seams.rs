@@ -3,7 +3,9 @@
 use crate::working::tracker::neighbours::Neighbour;
 use std::collections::BTreeMap;
 use std::ops::Range;
+use stillframe_kernel::pagemap::{Pagemap, Scan};
 use stillframe_kernel::uffd::Userfault;
+use stillframe_segment::PAGE_BYTES;
 
 /// Most publishes for which arrays are searched one by one after a search of several failed, as where one was freed and is back.
 const PAUSE_MAX: u32 = 256;
@@ -14,7 +16,7 @@ pub(crate) enum Seam {
     /// They are not watched.
     #[default]
     Open,
-    /// They are watched. Those that others write again and again are never armed.
+    /// They are watched. Of those in which an array ends or begins the ones that others write again and again are not armed any more.
     Watched(Range<usize>),
     /// They are not to be watched: the kernel cannot, or others may write them by other ways.
     Refused(Range<usize>),
@@ -87,16 +89,16 @@ impl Seams {
     }
 
     /// Stops watching one, unless that was done.
-    pub(crate) fn end(&mut self, seam: &Range<usize>, userfault: &Userfault) {
+    pub(crate) fn end(&mut self, seam: &Range<usize>, userfault: &Userfault, pagemap: &mut Pagemap) {
         if self.watched.get(&seam.start) == Some(&seam.end) {
             self.watched.remove(&seam.start);
-            let _ = userfault.unregister(seam.start, seam.len());
+            unwatch(seam.clone(), userfault, pagemap);
         }
     }
 
     /// Stops watching those that are between no two of these sources any more, which are in the order of their addresses. Some of the
     /// pages may be a source's own by now.
-    pub(crate) fn end_others(&mut self, all: &[Neighbour], userfault: &Userfault) {
+    pub(crate) fn end_others(&mut self, all: &[Neighbour], userfault: &Userfault, pagemap: &mut Pagemap) {
         let known = |one: &Neighbour| one.source.seams[1].watched().map(|seam| (seam.start, seam.end));
         if self.watched.len() == all.iter().filter_map(known).count() {
             return;
@@ -108,18 +110,28 @@ impl Seams {
             }
             let mut at = *start;
             for own in all.iter().map(|one| &one.watched).filter(|own| own.start < *end && *start < own.end) {
-                unwatch(at..own.start, userfault);
+                unwatch(at..own.start, userfault, pagemap);
                 at = at.max(own.end);
             }
-            unwatch(at..*end, userfault);
+            unwatch(at..*end, userfault, pagemap);
             false
         });
     }
 }
 
-/// Lets go of pages, if these are any.
-fn unwatch(pages: Range<usize>, userfault: &Userfault) {
-    if !pages.is_empty() {
+/// Lets go of pages, if these are any. Others may have something else in some of their places by now, a file or memory with handlers
+/// of faults of their own: that stays as it is, and keeps none of the rest.
+fn unwatch(pages: Range<usize>, userfault: &Userfault, pagemap: &mut Pagemap) {
+    if pages.is_empty() {
+        return;
+    }
+    let mut is_watched =
+        |at: usize, bytes: usize| matches!(pagemap.scan(at, bytes, false, |_, _| {}), Ok(Scan::Complete));
+    if is_watched(pages.start, pages.len()) {
         let _ = userfault.unregister(pages.start, pages.len());
+        return;
+    }
+    for page in pages.step_by(PAGE_BYTES).filter(|page| is_watched(*page, PAGE_BYTES)) {
+        let _ = userfault.unregister(page, PAGE_BYTES);
     }
 }

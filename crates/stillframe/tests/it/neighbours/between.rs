@@ -52,3 +52,29 @@ fn an_array_of_another_region_between_two_shows_what_was_written() {
         std::mem::forget(other.memory);
     }
 }
+
+/// What others put into the place of their memory keeps the pages beside it from being let go.
+#[test]
+fn nothing_is_watched_any_more_where_others_have_put_a_file_between_arrays_that_are_removed() {
+    let _watchdog = watchdog(120);
+    for tracker in trackers() {
+        let mut world = World::new(tracker, 1);
+        world.declare(100..3 * PAGE_BYTES + 100);
+        world.declare(13 * PAGE_BYTES + 50..16 * PAGE_BYTES);
+        for round in 0..4 {
+            world.memory.write(200, round);
+            world.publish_all();
+        }
+        world.memory.replace_by_a_file(8 * PAGE_BYTES);
+        for round in 4..8 {
+            world.memory.write(14 * PAGE_BYTES, round);
+            world.publish_all();
+            world.check_all();
+        }
+        for Array { name, .. } in std::mem::take(&mut world.arrays) {
+            world.region.remove(&name).unwrap();
+        }
+        world.publish_all();
+        assert!(!is_watched(&world.memory), "{tracker}");
+    }
+}
