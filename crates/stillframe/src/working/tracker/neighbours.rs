@@ -217,10 +217,13 @@ fn leave_strangers(all: &Memory, run: &mut [Neighbour], found: &Collected) {
     }
 }
 
+/// Addresses of pages that are armed together, and which neighbours of the run have them.
+type DuePages = (Range<usize>, Range<usize>);
+
 /// The pages of a run that are to be armed, by their addresses: those of neighbours that are due, and those in which they begin and
 /// end unless others write them. The seams between two in full where nobody else has a part of them.
-fn due_pages(run: &[Neighbour]) -> Result<Vec<(Range<usize>, Range<usize>)>, Failure> {
-    let mut due: Vec<(Range<usize>, Range<usize>)> = Vec::new();
+fn due_pages(run: &[Neighbour]) -> Result<Vec<DuePages>, Failure> {
+    let mut due: Vec<DuePages> = Vec::new();
     for (index, one) in run.iter().enumerate() {
         if !one.source.sticky.is_due(0) {
             continue;
