@@ -15,7 +15,7 @@ pub(crate) mod standing;
 use crate::clock;
 use crate::error::{Error, RanksElsewhere, Result};
 use crate::group::elsewhere::Elsewhere;
-use crate::group::standing::{List, Members, Pick, common, hold, list, mixed, numbers, stopped};
+use crate::group::standing::{List, Members, Pick, common, find_steady, hold, list, mixed, numbers, stopped};
 use crate::observer::Observer;
 use crate::observer::options::ObserverOptions;
 use crate::observer::polite::{self, Polite};
@@ -271,7 +271,7 @@ impl Group {
     /// [`Error::MixedRuns`].
     pub fn newest(&self) -> Result<GroupSnapshot> {
         let members = self.members()?;
-        match self.take(&members, Pick::Newest, None)? {
+        match find_steady(&members, || self.take(&members, Pick::Newest, None))? {
             Some(snapshot) => Ok(snapshot),
             None => Err(self.nothing(&members)),
         }
@@ -337,7 +337,8 @@ impl Group {
     /// As [`ranks`](Group::ranks).
     pub fn versions(&self) -> Result<Vec<u64>> {
         let members = self.members()?;
-        Ok(numbers(&members))
+        let found = find_steady(&members, || Ok(Some(numbers(&members)).filter(|found| !found.is_empty())))?;
+        Ok(found.unwrap_or_default())
     }
 
     /// Goes through versions that all ranks have as they come. With `every` each that still exists comes in turn, else

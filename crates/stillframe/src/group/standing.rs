@@ -9,6 +9,9 @@ use std::sync::Arc;
 use stillframe_protocol::Leased;
 use stillframe_segment::head;
 
+/// How often ranks' lists are read anew because one of them changed meanwhile.
+const ATTEMPTS: usize = 1000;
+
 pub(crate) type Members = Arc<[Option<Observer>]>;
 
 /// Which of several versions in common.
@@ -59,6 +62,30 @@ pub(crate) fn mixed(members: &Members, version: Option<u64>) -> Option<(u64, usi
         let other = lists.iter().position(|list| find_same(list, first).is_none())?;
         lists.iter().all(has_number).then_some((first.number, 0, other))
     })
+}
+
+/// Looks for something in the ranks' lists until it is found, or the lists were the same before and after: they are read one after the
+/// other, and meanwhile a rank may have let go of a version for the sake of a newer one.
+pub(crate) fn find_steady<T>(members: &Members, find: impl FnMut() -> Result<Option<T>>) -> Result<Option<T>> {
+    find_between(|| lists(members), find)
+}
+
+fn find_between<L: PartialEq, T>(
+    mut read: impl FnMut() -> L,
+    mut find: impl FnMut() -> Result<Option<T>>,
+) -> Result<Option<T>> {
+    let mut before = read();
+    for _ in 0..ATTEMPTS {
+        if let Some(found) = find()? {
+            return Ok(Some(found));
+        }
+        let after = read();
+        if after == before {
+            break;
+        }
+        before = after;
+    }
+    Ok(None)
 }
 
 fn lists(members: &Members) -> Option<Vec<List>> {
@@ -118,4 +145,35 @@ pub(crate) fn stopped(members: &Members, after: Option<u64>) -> Option<usize> {
     };
     let has_ended = |rank: usize| members[rank].as_ref().is_some_and(|observer| observer.shared.head.ended_ns() != 0);
     (0..members.len()).filter(is_stopped).min_by_key(|rank| (newest(*rank), has_ended(*rank)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_not_found_while_lists_change_is_looked_for_again() {
+        let (mut lists, mut looks) = ([1, 2, 3].into_iter(), 0);
+        let found = find_between(
+            || lists.next(),
+            || {
+                looks += 1;
+                Ok((looks == 3).then_some("common"))
+            },
+        );
+        assert_eq!(found.unwrap(), Some("common"));
+    }
+
+    #[test]
+    fn what_is_not_found_between_two_equal_lists_is_not_there() {
+        let (mut lists, mut looks) = ([1, 2, 2, 3].into_iter(), 0);
+        let found = find_between(
+            || lists.next(),
+            || {
+                looks += 1;
+                Ok(None::<()>)
+            },
+        );
+        assert_eq!((found.unwrap(), looks), (None, 2));
+    }
 }

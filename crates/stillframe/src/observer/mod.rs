@@ -31,7 +31,7 @@ use stillframe_segment::head;
 const LATE: Duration = Duration::from_millis(200);
 
 /// A version that can be leased.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Listed {
     pub(crate) leased: Leased,
     pub(crate) number: u64,
