@@ -28,6 +28,12 @@ pub fn take(file: &File, start: u64, bytes: u64) -> Result<(), Failure> {
     }
 }
 
+/// Whether the `bytes` of a file, of which so many are allocated, can be read through a map. A tmpfs allocates what is missing when it is
+/// read there, and ends the process with SIGBUS if it is full; other file systems show a hole as zeros.
+pub fn is_there(file: &File, allocated_bytes: u64, bytes: u64) -> bool {
+    allocated_bytes >= bytes || !fs::fstatfs(file).is_ok_and(|status| status.f_type == libc::TMPFS_MAGIC)
+}
+
 /// Gives the space behind `bytes` at `start` back; they read as zeros afterwards.
 pub fn give_back(file: &File, start: u64, bytes: u64) -> Result<(), Failure> {
     fallocate(file, FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE, start, bytes)

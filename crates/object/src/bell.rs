@@ -28,7 +28,8 @@ pub(crate) fn hash(name: &str) -> u32 {
 }
 
 impl Bell {
-    /// Opens it; who writes makes it if need be. `None` for who looks, if it is not there.
+    /// Opens it; who writes makes it if need be. `None` for who looks, if it is not there yet: whoever makes it gives it its length
+    /// and its memory one after the other, and may have died in between, or found the file system full.
     pub(crate) fn open(directory: &Directory) -> Result<Option<Bell>> {
         let is_writing = directory.is_writing();
         let access = if is_writing { Access::CreateExact(0) } else { Access::Read };
@@ -44,9 +45,8 @@ impl Bell {
             if about.allocated_bytes < BYTES as u64 {
                 space::take(&file, 0, BYTES as u64).map_err(|failure| Error::system(&path, failure).needing(BYTES))?;
             }
-        } else if about.bytes < BYTES as u64 {
-            let why = format!("it has {} bytes, and should have {BYTES}", about.bytes);
-            return Err(Error::Corrupt { path, offset: about.bytes, why });
+        } else if about.bytes < BYTES as u64 || !space::is_there(&file, about.allocated_bytes, BYTES as u64) {
+            return Ok(None);
         }
         let map = Mapping::shared(&file, 0, BYTES, is_writing).map_err(|failure| Error::system(&path, failure))?;
         Ok(Some(Bell { map: Arc::new(map), at: 0, is_writing }))

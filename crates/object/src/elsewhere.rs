@@ -35,12 +35,15 @@ impl Elsewhere {
         fragment: &Arc<Fragment>,
         text: &str,
         bindings: &BTreeMap<String, i64>,
+        deadline: Deadline,
     ) -> Result<Elsewhere> {
-        let mut connection = Connection::open(&shared.site.directory)?;
+        let mut connection = Connection::open_within(&shared.site.directory, deadline.left())?;
         let (name, id) = (shared.name.clone(), shared.description.id);
         let request = Request::Read { name, id, text: text.into(), bindings: bindings.clone() };
-        let region = match connection.ask(&request)? {
+        let check = || shared.check_interrupt();
+        let region = match connection.exchange_within(&request, deadline.left(), &check)? {
             Reply::Reading(region) => region,
+            Reply::Failed(why) => return Err(connection.failed(why)),
             other => return Err(connection.failed(format!("it answered {other:?}"))),
         };
         let (fragment, sources) = (fragment.clone(), sources_of(shared, fragment, &region)?);
@@ -64,7 +67,11 @@ impl Elsewhere {
         }
         let begin = Instant::now();
         if let Some(held) = self.sources.hold(version, deadline)? {
-            return Ok(Some(held));
+            // A runtime that was started in the place of this one may fill another fragment under the same name.
+            return match self.connection.is_open()? {
+                true => Ok(Some(held)),
+                false => Err(self.connection.failed("it has ended")),
+            };
         }
         // Where a newer version is there it has not slept.
         let mut longest = LOOK.min(deadline.left()).saturating_sub(begin.elapsed());
@@ -120,7 +127,7 @@ pub(crate) fn hold<'a>(
         }
         let looked = match kept.take() {
             Some(open) => Ok(open),
-            None => Elsewhere::open(shared, fragment, text, bindings),
+            None => Elsewhere::open(shared, fragment, text, bindings, deadline),
         };
         let looked = looked.and_then(|mut open| Ok((open.look(shared, version, prefetches, deadline)?, open)));
         match looked {

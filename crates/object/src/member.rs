@@ -116,7 +116,12 @@ impl Member {
     }
 
     /// How far it is. One without a region has died. Of processes in `watched` somebody says when they end.
-    fn standing(&mut self, shared: &Shared, options: &ObserverOptions, watched: &BTreeSet<u32>) -> Result<Standing> {
+    pub(crate) fn standing(
+        &mut self,
+        shared: &Shared,
+        options: &ObserverOptions,
+        watched: &BTreeSet<u32>,
+    ) -> Result<Standing> {
         let (is_remote, died) = (self.is_remote(), self.died);
         let is_told = watched.contains(&self.attached.process);
         let found = self.found_alive.filter(|found| is_told && found.elapsed() < TRUSTED);

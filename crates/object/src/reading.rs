@@ -25,10 +25,19 @@ pub(crate) struct Reading {
     bindings: BTreeMap<String, i64>,
     wanted: IndexSet,
     members: Members,
-    /// With the number of changes of the board that it was planned with.
-    planned: Option<(u64, Sources)>,
+    planned: Option<Plan>,
     elsewhere: Option<Elsewhere>,
     prefetches: bool,
+}
+
+/// From whom the elements come.
+#[derive(Debug)]
+struct Plan {
+    /// The number of changes of the board that it was made with.
+    changes: u64,
+    /// The writers' fragments.
+    numbers: Vec<u32>,
+    sources: Sources,
 }
 
 /// A version of all wanted elements, which nobody takes away until this is dropped.
@@ -67,10 +76,9 @@ impl Reading {
         let Self { fragment, text, bindings, wanted, members, planned, elsewhere, prefetches } = self;
         for _ in 0..ATTEMPTS {
             members.refresh(shared)?;
-            let is_current =
-                |(changes, sources): &mut (u64, Sources)| *changes == members.changes() && sources.has(version);
-            let sources = match planned.take_if(is_current) {
-                Some((_, sources)) => sources,
+            let is_current = |plan: &mut Plan| plan.changes == members.changes() && plan.sources.has(version);
+            let (numbers, sources) = match planned.take_if(is_current) {
+                Some(plan) => (plan.numbers, plan.sources),
                 None => {
                     let found = waiting::wait(shared, members, version, wanted, deadline, Members::are_elsewhere)?;
                     let Some(numbers) = found else {
@@ -80,7 +88,8 @@ impl Reading {
                         let held = elsewhere::hold(elsewhere, shared, &sought, deadline, &whom)?;
                         return Ok(Held { shared, sources: held.0, snapshots: held.1 });
                     };
-                    Sources::plan(shared, members, fragment, wanted, version, &numbers)?
+                    let sources = Sources::plan(shared, members, fragment, wanted, version, &numbers)?;
+                    (numbers, sources)
                 }
             };
             let held = sources.hold(version, deadline)?;
@@ -88,9 +97,11 @@ impl Reading {
             if members.refresh(shared)? {
                 continue;
             }
-            if let Some(snapshots) = held {
-                let (_, sources) = planned.insert((members.changes(), sources));
-                return Ok(Held { shared, sources, snapshots });
+            if let Some(snapshots) = held
+                && waiting::counts(shared, members, &numbers, version)?
+            {
+                let plan = planned.insert(Plan { changes: members.changes(), numbers, sources });
+                return Ok(Held { shared, sources: &plan.sources, snapshots });
             }
             // What can be had, and what is in the way, is looked for from the beginning.
             shared.check_interrupt()?;

@@ -12,9 +12,10 @@ use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, ErrorKind, Read, Write};
 use std::num::NonZeroU64;
+use std::os::fd::AsFd;
 use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use stillframe_kernel::folder::Access;
 use stillframe_kernel::local;
 use stillframe_kernel::lock::{self, Kind};
@@ -205,11 +206,18 @@ pub(crate) struct Connection {
 }
 
 impl Connection {
+    /// Connects to the runtime. One that is stopped takes nobody up, and those who wait for it fill its queue.
     pub(crate) fn open(directory: &Directory) -> Result<Connection> {
+        Connection::open_within(directory, ANSWER)
+    }
+
+    /// The same, with a limit of the caller's if that is less.
+    pub(crate) fn open_within(directory: &Directory, longest: Duration) -> Result<Connection> {
         let path = directory.objects.path.join(SOCKET);
-        let stream = UnixStream::connect(&path);
-        let stream =
-            stream.map_err(|error| Error::NoRuntime { path: path.clone(), why: format!("connect: {error}") })?;
+        let refused = |why: String| Error::NoRuntime { path: path.clone(), why };
+        let connected = local::connect_as(local::Kind::Stream, &path, Instant::now() + longest.min(ANSWER));
+        let stream = UnixStream::from(connected.map_err(|failure| refused(failure.to_string()))?);
+        stream.set_nonblocking(false).map_err(|error| refused(format!("ioctl: {error}")))?;
         let checked = local::check_listener(&stream, &directory.objects.path);
         checked.map_err(|error| Error::NoRuntime { path: path.clone(), why: error.to_string() })?;
         let failed = |error| Error::NoRuntime { path: path.clone(), why: format!("setsockopt: {error}") };
@@ -272,9 +280,35 @@ impl Connection {
 
     /// The same, with a refusal as a reply.
     pub(crate) fn exchange(&mut self, request: &Request) -> Result<Reply> {
+        self.exchange_within(request, ANSWER, &|| Ok(()))
+    }
+
+    /// The same, with a limit of the caller's if that is less, and with a check of whether the wait is to go on.
+    pub(crate) fn exchange_within(
+        &mut self,
+        request: &Request,
+        longest: Duration,
+        check: &dyn Fn() -> Result<()>,
+    ) -> Result<Reply> {
         self.send(request)?;
-        let reply = self.receive(ANSWER)?;
-        reply.ok_or_else(|| self.failed(format!("it has not answered for {} s", ANSWER.as_secs())))
+        let (begin, longest) = (Instant::now(), longest.min(ANSWER));
+        loop {
+            let left = longest.saturating_sub(begin.elapsed());
+            if let Some(reply) = self.receive(left.min(CHECK))? {
+                return Ok(reply);
+            }
+            if left.is_zero() {
+                return Err(self.failed(format!("it has not answered for {} ms", begin.elapsed().as_millis())));
+            }
+            check()?;
+        }
+    }
+
+    /// Whether the runtime still has its end of it, also where it sent something before it went.
+    pub(crate) fn is_open(&self) -> Result<bool> {
+        let signs = local::watch(&[(self.stream.get_ref().as_fd(), false)], Some(Duration::ZERO));
+        let signs = signs.map_err(|failure| self.failed(failure.to_string()))?;
+        Ok(!signs.iter().any(|sign| sign.ended))
     }
 
     /// Whether the runtime closed it, as one does that ends.
@@ -285,3 +319,6 @@ impl Connection {
 
 /// How long a runtime may take for an answer.
 const ANSWER: Duration = Duration::from_secs(10);
+
+/// How often whoever waits for an answer is asked whether he still does.
+const CHECK: Duration = Duration::from_millis(20);

@@ -123,6 +123,24 @@ pub(crate) fn look(shared: &Shared, members: &mut Members, version: Version, wan
     }
 }
 
+/// Whether a version of these writers counts: it is complete, or all of them live. The place of one that is gone may be somebody's of
+/// another node by now, who writes the version as well.
+pub(crate) fn counts(shared: &Shared, members: &mut Members, numbers: &[u32], version: Version) -> Result<bool> {
+    if members.follows.is_none() || version <= members.announced(shared)? {
+        return Ok(true);
+    }
+    let options = shared.site.observing()?;
+    for number in numbers {
+        let Some(member) = members.list.get_mut(number) else { return Ok(false) };
+        let standing = member.standing(shared, &options, &members.watched)?;
+        let unsure = members.list.get(number).and_then(|member| members.unsure(member, &standing));
+        if unsure.is_some_and(|unsure| unsure.contains(&version)) {
+            return Ok(false);
+        }
+    }
+    Ok(true)
+}
+
 /// Sleeps until something may have changed of what is waited for: a version of a writer, or the board.
 pub(crate) fn sleep(
     shared: &Shared,

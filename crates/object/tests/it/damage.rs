@@ -1,8 +1,9 @@
 //! Objects whose files are damaged, or were written by somebody who means no good.
 
 use crate::common::{Dir, watchdog};
+use std::os::unix::fs::MetadataExt;
 use std::time::Duration;
-use stillframe_object::{Error, Object};
+use stillframe_object::{Error, Object, Objects};
 
 fn create(dir: &Dir, name: &str, text: &str) -> Object {
     dir.objects().create(name, text).create().unwrap()
@@ -146,4 +147,25 @@ fn files_of_random_bytes_are_errors() {
         std::fs::write(&files[which], &good[which]).unwrap();
     }
     let _ = objects.remove("u", true);
+}
+
+/// Whoever makes it gives it its length and its memory one after the other, and may have died in between, or found no memory: a page
+/// that is missing is taken when it is read, and where there is none that ends the process.
+#[test]
+fn words_to_sleep_on_that_are_still_being_made_are_neither_damage_nor_touched() {
+    let dir = Dir::new("bell");
+    let objects = dir.path().join(".objects");
+    let look = || Objects::options().dir(dir.path()).look().unwrap();
+    drop(dir.objects());
+    assert!(look().is_some());
+    let bell = objects.join("bell");
+    let made_bytes = std::fs::metadata(&bell).unwrap().len();
+    for bytes in [0, 100, made_bytes] {
+        std::fs::remove_file(&bell).unwrap();
+        std::fs::File::create(&bell).unwrap().set_len(bytes).unwrap();
+        assert!(look().is_none(), "{bytes} bytes, none of them with memory");
+        assert_eq!(std::fs::metadata(&bell).unwrap().blocks(), 0);
+    }
+    drop(dir.objects());
+    assert!(look().is_some());
 }

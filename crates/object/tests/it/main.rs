@@ -16,6 +16,7 @@ mod limits;
 mod names;
 mod odd;
 mod relay;
+mod runtimes;
 #[path = "../../../stillframe/tests/it/common/seed.rs"]
 mod seed;
 mod shown;

@@ -18,6 +18,9 @@ const SOCKET: &str = ".objects/runtime";
 /// How long it may take for its first answer, which is that a version is here, or that none will be soon.
 const ANSWER: Duration = Duration::from_secs(20);
 
+/// How long it may take to take somebody up. Whoever waits for a version is held up by as much, each time that it is asked.
+const CONNECT: Duration = Duration::from_millis(50);
+
 /// How often it is looked for, where there is none, or none any more.
 const AGAIN: Duration = Duration::from_millis(500);
 
@@ -110,7 +113,11 @@ impl Elsewhere {
         state.line.clear();
         // A name of a region has no letter that JSON would write otherwise.
         let line = format!("{{\"group\":{{\"name\":\"{}\"}}}}\n", self.group);
-        let asked = UnixStream::connect(&self.path).and_then(|mut stream| {
+        // One that is stopped takes nobody up, and those who wait for it fill its queue.
+        let connected = local::connect_as(local::Kind::Stream, &self.path, Instant::now() + CONNECT);
+        let asked = connected.map_err(|failure| failure.source).and_then(|socket| {
+            let mut stream = UnixStream::from(socket);
+            stream.set_nonblocking(false)?;
             // Somebody else's is none.
             local::check_listener(&stream, self.path.parent().unwrap_or(&self.path))?;
             stream.set_write_timeout(Some(AGAIN))?;
