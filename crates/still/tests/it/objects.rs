@@ -634,6 +634,50 @@ fn what_cannot_be_restored_replaces_nothing() {
 }
 
 #[test]
+fn what_anybody_wrote_of_an_object_stays_where_it_is_not_to_be_replaced() {
+    let scene = Scene::new();
+    let store = scene.file("store");
+    let store = store.to_str().unwrap();
+    drop(both(&scene, 9));
+    scene.ok(&["checkpoint", "mesh", "--to", store, "--once"]);
+    type Leave = fn(WriteFragment, WriteFragment) -> Vec<WriteFragment>;
+    let leaves: [(&str, Leave); 4] = [
+        ("all-left", |_, _| Vec::new()),
+        ("one-lives", |upper, _| vec![upper]),
+        ("one-never-published", |_, lower| vec![lower]),
+        ("a-newer-one", |mut upper, mut lower| {
+            publish(&mut upper, 0, 12);
+            publish(&mut lower, 1, 12);
+            Vec::new()
+        }),
+    ];
+    for (name, leave) in leaves {
+        scene.ok(&["rm", "mesh"]);
+        let object = mesh(&scene);
+        let (mut upper, mut lower) = (half(&object, 0), half(&object, 1));
+        publish(&mut upper, 0, 2);
+        if name != "one-never-published" {
+            publish(&mut lower, 1, 2);
+        }
+        let living = leave(upper, lower);
+        let about = || (scene.json(&["show", "mesh", "--json"])["writers"].clone(), object.newest().unwrap());
+        let before = about();
+        let complaint = scene.complaint(1, &["restore", store]);
+        let says = format!("'mesh' is still in memory, at version {}", before.1);
+        assert!(complaint.contains(&says) && complaint.contains("--replace"), "{name}: {complaint}");
+        assert_eq!(about(), before, "{name}");
+        drop(living);
+    }
+    scene.ok(&["restore", store, "--replace"]);
+    assert_eq!(scene.ok(&["get", "mesh", "u[0, 0]"]), "9000.0\n");
+    // Nobody wrote it yet.
+    scene.ok(&["rm", "mesh"]);
+    drop(half(&mesh(&scene), 0));
+    scene.ok(&["restore", store]);
+    assert_eq!(scene.ok(&["get", "mesh", "u[0, 0]"]), "9000.0\n");
+}
+
+#[test]
 fn a_region_that_says_something_of_an_object_is_restored_as_a_region() {
     let scene = Scene::new();
     let (mut region, array) = scene.region("heat", &[10]);
