@@ -295,9 +295,6 @@ impl WriteOptions {
         }
         let is_heir = !leaving.is_empty();
         let takes = if is_shared { std::mem::take(&mut leaving) } else { Vec::new() };
-        for number in leaving {
-            board.add(Entry::Leave { number, from })?;
-        }
         let attached = Attached {
             number,
             process: std::process::id(),
@@ -309,7 +306,9 @@ impl WriteOptions {
             remote: None,
             takes,
         };
-        board.add(Entry::Attach(attached.clone()))?;
+        // Those who are gone leave with the entry of the one who has their place, or not at all.
+        let leaves = leaving.into_iter().map(|number| Entry::Leave { number, from });
+        board.add_all(leaves.chain([Entry::Attach(attached.clone())]).collect())?;
         let members = if members.list.is_empty() {
             // So the first publish finds nothing new, unless somebody else attaches until then.
             members.note(shared, vec![Entry::Attach(attached)])?;
