@@ -3,6 +3,8 @@
 import json
 import subprocess
 
+import pytest
+from conftest import eventually
 from puppet import value
 
 ROWS, COLUMNS = 240, 500
@@ -104,3 +106,90 @@ def test_who_follows_over_a_slow_link_is_not_told_of_versions_that_went(job):
     while version < 400:
         version = reader.do("newer", after=version, timeout=300)
     writer.answer()
+
+
+def saved(job, version):
+    """A store with this version of object `heat`, whose writer on node 1 has left."""
+    (writer,) = job.writers("heat", ROWS, COLUMNS, [0])
+    reader = job.reader("heat", 1)
+    writer.do("publish", version=version)
+    assert reader.do("newer", after=0, timeout=300) == version
+    store = job.nodes.folder / "store"
+    job.nodes[0].run([job.runtimes.still, "checkpoint", "--once", "heat", "--to", store], cwd="/")
+    writer.do("detach")
+    return store
+
+
+def restore(job, index, store, *more):
+    """What `still restore` did on a node, and said."""
+    return job.nodes[index].run([job.runtimes.still, "restore", store, *more], check=False, cwd="/")
+
+
+def go_on(job, index, name, version):
+    """Sees that a node has a version of an object that nobody writes, and publishes the next without waiting for anybody."""
+    reader = job.reader(name, index)
+    assert reader.do("newer", after=version - 1, timeout=300) == version
+    eventually(lambda: assert_listed(job, index, name, newest=version, writers_alive=0), AssertionError)
+    writer = job.puppet(index)
+    writer.do("find", name=name)
+    assert writer.do("write", first=0, count=ROWS, rank=0, wait=0) == version
+    writer.do("publish", version=version + 1)
+    assert reader.do("newer", after=version, timeout=300) == version + 1
+    writer.do("detach")
+
+
+def assert_listed(job, index, name, **wanted):
+    """Sees what a node says of an object."""
+    listing = json.loads(job.nodes[index].run([job.runtimes.still, "ls", "--json"], cwd="/").stdout)
+    (one,) = [one for one in listing["objects"] if one["name"] == name] or [{}]
+    assert {key: one.get(key) for key in wanted} == wanted
+
+
+@pytest.mark.parametrize("index", [0, 1], ids=["where-it-was-saved", "elsewhere"])
+def test_a_checkpoint_of_an_object_is_restored_beside_runtimes(job, index):
+    job = job(2)
+    store = saved(job, 5)
+    done = restore(job, index, store, "--as", "again")
+    assert done.returncode == 0, done
+    go_on(job, 1 - index, "again", 5)
+    go_on(job, index, "again", 6)
+    # What is there stays, unless it is to be replaced.
+    done = restore(job, index, store, "--as", "again")
+    assert done.returncode == 1 and "still in memory, at version 7" in done.stderr, done
+    done = restore(job, index, store, "--as", "again", "--replace")
+    assert done.returncode == 0, done
+    for other in (index, 1 - index):
+        eventually(lambda other=other: assert_listed(job, other, "again", newest=5), AssertionError)
+        assert job.reader("again", other).do("show", version=5, timeout=300) == ROWS * COLUMNS
+
+
+@pytest.mark.parametrize("index", [0, 1], ids=["where-its-content-is", "elsewhere"])
+def test_who_attaches_and_waits_for_nobody_still_hears_whether_the_fragment_counts(job, index):
+    job = job(2)
+    saved(job, 3)
+    go_on(job, index, "heat", 3)
+
+
+def test_a_checkpoint_for_which_there_is_no_room_replaces_nothing_and_leaves_nothing(job):
+    job = job(2)
+    store = saved(job, 5)
+    (writer,) = job.writers("small", 1, 10, [1])
+    writer.do("publish", version=2)
+    assert job.reader("small", 0).do("newer", after=0, timeout=300) == 2
+    writer.do("detach")
+    eventually(lambda: assert_listed(job, 0, "small", newest=2, writers_alive=0), AssertionError)
+    # Half as much as the version takes.
+    left = ROWS * COLUMNS * 8 // 2048
+    fill = f"cat /dev/zero > /dev/shm/ballast; truncate -s -{left}K /dev/shm/ballast"
+    job.nodes[0].run(["sh", "-c", fill], cwd="/")
+    for name, *more in (["small", "--replace"], ["fresh"]):
+        done = restore(job, 0, store, "--as", name, *more)
+        assert done.returncode == 1 and "bytes free" in done.stderr, done
+    job.nodes[0].run(["rm", "/dev/shm/ballast"], cwd="/")
+    for index in (0, 1):
+        eventually(lambda index=index: assert_listed(job, index, "fresh", newest=None), AssertionError)
+        assert_listed(job, index, "small", newest=2)
+    assert job.reader("small", 0).do("show", version=2, timeout=300) == 10
+    for name, *more in (["small", "--replace"], ["fresh"]):
+        done = restore(job, 0, store, "--as", name, *more)
+        assert done.returncode == 0, done

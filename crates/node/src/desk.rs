@@ -463,25 +463,26 @@ impl Desk {
     }
 
     /// What a share is to be put into.
-    pub(crate) fn filling(&self, place: u64, version: Version) -> Option<Arc<Filling>> {
-        self.watched.get(self.readers.get(&reader_of(place))?)?.filling(place, version)
+    pub(crate) fn filling(&self, subscription: u64, version: Version) -> Option<Arc<Filling>> {
+        self.watched.get(self.readers.get(&reader_of(subscription))?)?.filling(subscription, version)
     }
 
-    /// Whether a program of this node reads a fragment, which is filled at this place.
-    pub(crate) fn has_place(&self, place: u64) -> bool {
-        self.readers.contains_key(&reader_of(place))
+    /// Whether a fragment of this node is filled by what others send for this subscription.
+    pub(crate) fn subscribes(&self, subscription: u64) -> bool {
+        let object = self.readers.get(&reader_of(subscription));
+        object.and_then(|object| self.watched.get(object)).is_some_and(|one| one.subscribes(subscription))
     }
 
     /// A fragment may have all its elements.
-    pub(crate) fn finish(&mut self, place: u64) -> Result<()> {
-        let Some(id) = self.readers.get(&reader_of(place)).copied() else { return Ok(()) };
-        self.with(id, |one, around| one.finish(place, around)).unwrap_or(Ok(()))
+    pub(crate) fn finish(&mut self, subscription: u64) -> Result<()> {
+        let Some(id) = self.readers.get(&reader_of(subscription)).copied() else { return Ok(()) };
+        self.with(id, |one, around| one.finish(subscription, around)).unwrap_or(Ok(()))
     }
 
     /// A version cannot be put together as it came.
-    pub(crate) fn lose(&mut self, place: u64, version: Version, why: &str) {
-        let Some(id) = self.readers.get(&reader_of(place)).copied() else { return };
-        let _ = self.with(id, |one, around| one.lose_version(place, version, why, around));
+    pub(crate) fn lose(&mut self, subscription: u64, version: Version, why: &str) {
+        let Some(id) = self.readers.get(&reader_of(subscription)).copied() else { return };
+        let _ = self.with(id, |one, around| one.lose_version(subscription, version, why, around));
     }
 
     /// Does something with all objects, whatever becomes of each.

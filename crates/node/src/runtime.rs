@@ -434,9 +434,9 @@ impl Inner {
             }
             for one in std::mem::take(&mut left) {
                 match one.filling.put_own(&one.ways, &one.snapshots, &self.executor) {
-                    Put::Done => self.change(|desk| _ = desk.finish(one.place)),
+                    Put::Done => self.change(|desk| _ = desk.finish(one.subscription)),
                     Put::Busy => left.push_back(one),
-                    Put::Failed(why) => self.change(|desk| desk.lose(one.place, one.filling.version, &why)),
+                    Put::Failed(why) => self.change(|desk| desk.lose(one.subscription, one.filling.version, &why)),
                 }
             }
         }
@@ -464,7 +464,7 @@ impl Inner {
         match message {
             Message::Sources(sources) => {
                 let is_own = |share: &SourceShare| share.writer.node == from && is_packed(share);
-                if sources.shares.iter().all(is_own) && self.desk().has_place(sources.subscription) {
+                if sources.shares.iter().all(is_own) && self.desk().subscribes(sources.subscription) {
                     self.shares().hear(from, sources);
                 }
             }

@@ -1,5 +1,6 @@
 //! What the shares are of which other nodes send pieces.
 
+use crate::readers::{index_of, subscriptions_of_place};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use stillframe_roster::writer::{Node, Version};
@@ -22,11 +23,22 @@ impl Shares {
     /// A node says what it sends from a version on. What it said of later ones, if it was asked for those before, holds no more.
     pub(crate) fn hear(&mut self, from: Node, sources: Sources) {
         let Sources { subscription, epoch, shares } = sources;
+        self.forget_former(from, subscription);
         let told = self.told.entry((from, subscription)).or_default();
         told.retain(|(version, _)| *version < epoch);
         told.push((epoch, Arc::new(shares)));
         let excess = told.len().saturating_sub(TOLD_MAX);
         told.drain(..excess);
+    }
+
+    /// Forgets what a node said of former subscriptions of the same place. A reader would otherwise leave some behind with each turn.
+    fn forget_former(&mut self, from: Node, subscription: u64) {
+        let numbers = subscriptions_of_place(subscription);
+        let of_place = self.told.range((from, *numbers.start())..=(from, *numbers.end()));
+        // Those of its reader's other place are between them.
+        let is_former = |number: &u64| index_of(*number) == index_of(subscription) && *number != subscription;
+        let former: Vec<u64> = of_place.map(|((_, number), _)| *number).filter(is_former).collect();
+        former.into_iter().for_each(|number| _ = self.told.remove(&(from, number)));
     }
 
     /// The shares of a version.
@@ -57,6 +69,23 @@ mod tests {
 
     fn process(shares: &Shares, version: Version) -> Option<u32> {
         shares.of(FROM, 7, version).map(|shares| shares[0].writer.process)
+    }
+
+    /// The second place of the reader with this number, in its first turn.
+    const PLACE: u64 = 5 << 24 | 1;
+
+    #[test]
+    fn what_was_said_of_former_subscriptions_of_a_place_is_forgotten() {
+        let mut shares = Shares::default();
+        let others = [PLACE - 1, (5 << 24) + (9 << 1), 4 << 24 | 1, 6 << 24 | 1];
+        for number in others.into_iter().chain((0..3).map(|turn| PLACE + (turn << 1))) {
+            shares.hear(FROM, Sources { subscription: number, ..sources(3, 1) });
+        }
+        shares.hear(Node(2), Sources { subscription: PLACE, ..sources(3, 1) });
+        let of = |from, number| shares.of(from, number, 3).is_some();
+        assert!(of(FROM, PLACE + 4) && !of(FROM, PLACE) && !of(FROM, PLACE + 2), "the newest is left");
+        assert!(of(Node(2), PLACE), "of another node");
+        assert!(of(FROM, others[1]) && of(FROM, others[2]) && of(FROM, others[3]), "of other places");
     }
 
     #[test]

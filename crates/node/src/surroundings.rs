@@ -29,7 +29,8 @@ pub(crate) struct Surroundings<'a> {
 /// Elements of this node's writers for a fragment of this node.
 #[derive(Debug)]
 pub(crate) struct OwnJob {
-    pub(crate) place: u64,
+    /// By which number the others who have elements of it know the fragment.
+    pub(crate) subscription: u64,
     pub(crate) filling: Arc<Filling>,
     pub(crate) ways: Arc<Vec<Way>>,
     /// Of each way.

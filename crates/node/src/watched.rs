@@ -597,13 +597,18 @@ impl Watched {
     }
 
     /// What a piece of a fragment is to be put into.
-    pub(crate) fn filling(&self, place: u64, version: Version) -> Option<Arc<Filling>> {
-        self.readers.filling(place, version)
+    pub(crate) fn filling(&self, subscription: u64, version: Version) -> Option<Arc<Filling>> {
+        self.readers.filling(subscription, version)
+    }
+
+    /// Whether a fragment of this node is filled by what others send for this subscription.
+    pub(crate) fn subscribes(&self, subscription: u64) -> bool {
+        self.readers.subscribes(subscription)
     }
 
     /// Publishes a fragment that has all elements, if the home says that they are the right ones; and begins with the next.
-    pub(crate) fn finish(&mut self, place: u64, around: &mut Surroundings) -> Result<()> {
-        let done = self.readers.finish(&mut self.known, place, around);
+    pub(crate) fn finish(&mut self, subscription: u64, around: &mut Surroundings) -> Result<()> {
+        let done = self.readers.finish(&mut self.known, subscription, around);
         // Others may wait for what came here, or for what will not.
         self.settle(around).and(done)
     }
@@ -611,12 +616,12 @@ impl Watched {
     /// What a reader wants was lost on its way.
     pub(crate) fn lose_version(
         &mut self,
-        place: u64,
+        subscription: u64,
         version: Version,
         why: &str,
         around: &mut Surroundings,
     ) -> Result<()> {
-        self.readers.lose_version(&mut self.known, place, version, why, around);
+        self.readers.lose_version(&mut self.known, subscription, version, why, around);
         self.readers.bring_shared(&mut self.known, around)
     }
 

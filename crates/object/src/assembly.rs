@@ -9,6 +9,7 @@ use crate::layout;
 use crate::object::Object;
 use crate::read::ReadFragment;
 use crate::runtime;
+use crate::waiting::HEARD;
 use drepl::Schema;
 use drepl::dataset::LeafId;
 use std::time::Duration;
@@ -26,9 +27,6 @@ pub const INITIAL: &str = "object_initial";
 
 /// What the arena is called: the region is `object/NAME`.
 pub const ARENA: &str = "object";
-
-/// How long the home of an object may take to say that a version is complete that was put there.
-const COUNTED: Duration = Duration::from_secs(30);
 
 /// Addresses beside those of the variables.
 const SPARE_BYTES: u64 = 64 << 20;
@@ -202,8 +200,8 @@ impl Object {
     /// elements, which is detached again, so that any number of writers attach at it.
     ///
     /// # Errors
-    /// [`Error::Variable`] if a variable is missing or has another shape or type; as [`attach`](crate::WriteOptions::attach)
-    /// and [`publish`](crate::WriteFragment::publish).
+    /// [`Error::Variable`] if a variable is missing or has another shape or type; [`Error::Survives`] if anybody has written the object, whose
+    /// versions stay as they are; as [`attach`](crate::WriteOptions::attach) and [`publish`](crate::WriteFragment::publish).
     pub fn adopt(&self, snapshot: &Snapshot) -> Result<()> {
         check_variables(self.name(), self.schema(), snapshot)?;
         let leaves: Vec<Leaf> = leaves(self.schema()).collect();
@@ -212,7 +210,7 @@ impl Object {
             text.push_str(&format!("var v{number} = {name}; "));
         }
         text.push('}');
-        let mut fragment = self.write(&text).wait(Duration::ZERO).attach()?;
+        let mut fragment = self.write(&text).first().wait(Duration::ZERO).attach()?;
         let places: Vec<usize> =
             fragment.fragment().variables().iter().map(|variable| variable.offset_bytes as usize).collect();
         for (Leaf { name, .. }, at) in leaves.iter().zip(places) {
@@ -223,7 +221,7 @@ impl Object {
         fragment.detach()?;
         // Who comes next begins with the newest complete version.
         match runtime::is_running(&self.shared().site.directory)? {
-            true => self.wait_for(snapshot.version(), COUNTED),
+            true => self.wait_for(snapshot.version(), HEARD),
             false => Ok(()),
         }
     }

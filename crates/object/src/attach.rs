@@ -8,7 +8,7 @@ use crate::layout;
 use crate::member::{Member, Members, Standing};
 use crate::runtime;
 use crate::shared::{self, HERE, Shared};
-use crate::waiting::{self, Deadline, LOOK};
+use crate::waiting::{self, Deadline, HEARD, LOOK};
 use crate::write::{Made, WriteFragment};
 use drepl::{Fragment, View};
 use std::collections::BTreeMap;
@@ -46,6 +46,7 @@ pub struct WriteOptions {
     bound_bytes: Option<u64>,
     is_loaned: bool,
     begins_with_zeros: bool,
+    is_first: bool,
 }
 
 impl WriteOptions {
@@ -62,6 +63,7 @@ impl WriteOptions {
             bound_bytes: None,
             is_loaned: false,
             begins_with_zeros: false,
+            is_first: false,
         }
     }
 
@@ -80,7 +82,8 @@ impl WriteOptions {
     }
 
     /// How long to wait for a living writer to detach elements that this one wants, and for the version of
-    /// [`version`](WriteOptions::version); 10 seconds by default.
+    /// [`version`](WriteOptions::version); 10 seconds by default. Whether the fragment counts on all nodes, and the content of the newest
+    /// complete version, are waited for in any case, 30 seconds at least.
     pub fn wait(mut self, timeout: Duration) -> Self {
         self.wait = timeout;
         self
@@ -127,6 +130,12 @@ impl WriteOptions {
         self
     }
 
+    /// Attaches it only where nobody has written the object; else that is [`Error::Survives`].
+    pub(crate) fn first(mut self) -> Self {
+        self.is_first = true;
+        self
+    }
+
     /// Attaches the fragment: from then on it is waited for in all versions above the one that it begins with.
     ///
     /// # Errors
@@ -143,7 +152,7 @@ impl WriteOptions {
         loop {
             match self.try_attach(&shared, &view, &elements, &mut announced, deadline)? {
                 // That the others know of it has to be sure before the program goes on, and others count on it.
-                Attempt::Attached(mut fragment, is_heir) => match fragment.wait_accepted(deadline) {
+                Attempt::Attached(mut fragment, is_heir) => match fragment.wait_accepted(deadline.at_least(HEARD)) {
                     Ok(()) => match self.fill(&mut fragment, deadline) {
                         Ok(()) => return Ok(*fragment),
                         // Others publish on: what was the newest complete version may be one of those before by now.
@@ -184,6 +193,8 @@ impl WriteOptions {
 
     /// Puts the content of the version into a fragment with which it begins.
     fn fill(&self, fragment: &mut WriteFragment, deadline: Deadline) -> Result<()> {
+        // One that is complete has only to be brought.
+        let deadline = if self.version.is_none() { deadline.at_least(HEARD) } else { deadline };
         match self.begins_with_zeros {
             true => fragment.clear(),
             false => fragment.load(&self.text, &self.bindings, deadline),
@@ -232,6 +243,9 @@ impl WriteOptions {
         // This attach rings once itself.
         let rings = 1 + u32::from(home::follow_expected(shared, &mut board, &mut members)?);
         let (standings, newest) = waiting::survey(shared, &mut members)?;
+        if self.is_first {
+            check_unwritten(shared, &members, newest)?;
+        }
         let version = self.version.unwrap_or(newest.max(*announced));
         let from =
             version.checked_add(1).ok_or_else(|| self.refused(Refusal::Late { from: version, settled: newest }))?;
@@ -281,9 +295,6 @@ impl WriteOptions {
         }
         let is_heir = !leaving.is_empty();
         let takes = if is_shared { std::mem::take(&mut leaving) } else { Vec::new() };
-        for number in leaving {
-            board.add(Entry::Leave { number, from })?;
-        }
         let attached = Attached {
             number,
             process: std::process::id(),
@@ -295,7 +306,9 @@ impl WriteOptions {
             remote: None,
             takes,
         };
-        board.add(Entry::Attach(attached.clone()))?;
+        // Those who are gone leave with the entry of the one who has their place, or not at all.
+        let leaves = leaving.into_iter().map(|number| Entry::Leave { number, from });
+        board.add_all(leaves.chain([Entry::Attach(attached.clone())]).collect())?;
         let members = if members.list.is_empty() {
             // So the first publish finds nothing new, unless somebody else attaches until then.
             members.note(shared, vec![Entry::Attach(attached)])?;
@@ -380,6 +393,15 @@ enum Attempt {
 /// Whether a living writer cannot make room any more for one that writes its elements from a version on.
 fn stays(member: &Member, standing: &Standing, from: Version) -> bool {
     member.attached.from >= from || standing.newest.is_some_and(|newest| newest >= from)
+}
+
+/// Refuses an object that anybody has written, or is to write.
+fn check_unwritten(shared: &Shared, members: &Members, newest: Version) -> Result<()> {
+    let newest = newest.max(shared.newest_announced()?);
+    match newest > shared.description.initial || members.list.values().any(|member| !member.is_refused()) {
+        true => Err(Error::Survives { name: shared.name.clone(), newest }),
+        false => Ok(()),
+    }
 }
 
 /// Refuses views that nobody can write.

@@ -16,9 +16,12 @@
 //! Numbers have 8 bytes, the lowest first. A board that consists mostly of entries that no longer matter is written anew
 //! and put in its place; whoever read the old one sees that the file is another, and begins at its first entry.
 
+mod header;
+
 use crate::directory::{Directory, file_of};
 use crate::error::{Error, Result};
 use crate::names::Names;
+use header::{BYTES_MAX, COUNTS_AT, HEADER_BYTES, Header};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
@@ -31,14 +34,6 @@ use std::time::{Duration, Instant};
 use stillframe_kernel::folder::Access;
 use stillframe_kernel::lock::{self, Kind};
 use stillframe_kernel::{Failure, points, space};
-
-const MAGIC: [u8; 8] = *b"STLBOARD";
-const FORMAT: u64 = 2;
-const HEADER_BYTES: usize = 64;
-const COUNTS_AT: usize = 24;
-
-/// The longest board that is read.
-const BYTES_MAX: u64 = 1 << 30;
 
 /// Read at once with the header: all of most boards.
 const FIRST_BYTES: usize = 4096;
@@ -181,38 +176,6 @@ pub(crate) struct Board {
     name: String,
     file: String,
     id: NonZeroU64,
-}
-
-struct Header {
-    id: u64,
-    counts: u64,
-    next: u64,
-}
-
-impl Header {
-    fn decode(bytes: &[u8]) -> Result<Header, String> {
-        let word = |at: usize| bytes[at..at + 8].iter().rev().fold(0, |word, byte| word << 8 | u64::from(*byte));
-        if bytes[..8] != MAGIC {
-            return Err("it does not begin as a board does".into());
-        }
-        if word(8) != FORMAT {
-            return Err(format!("it is of format {}, and this program reads {FORMAT}", word(8)));
-        }
-        let header = Header { id: word(16), counts: word(24), next: word(32) };
-        if !(HEADER_BYTES as u64..=BYTES_MAX).contains(&header.counts) || header.next > u64::from(u32::MAX) {
-            return Err(format!("{} bytes of it, and {} fragments, cannot be", header.counts, header.next));
-        }
-        Ok(header)
-    }
-
-    fn encode(&self) -> [u8; HEADER_BYTES] {
-        let mut bytes = [0; HEADER_BYTES];
-        bytes[..8].copy_from_slice(&MAGIC);
-        for (at, word) in [(8, FORMAT), (16, self.id), (24, self.counts), (32, self.next)] {
-            bytes[at..at + 8].copy_from_slice(&word.to_le_bytes());
-        }
-        bytes
-    }
 }
 
 impl Board {
@@ -434,23 +397,30 @@ impl LockedBoard<'_> {
 
     /// Adds an entry; whoever reads the board from now on finds it.
     pub(crate) fn add(&mut self, entry: Entry) -> Result<()> {
+        self.add_all(vec![entry])
+    }
+
+    /// Adds entries that belong together: whoever reads the board finds all of them or none, also where there is no room for all, or this
+    /// process dies meanwhile.
+    pub(crate) fn add_all(&mut self, entries: Vec<Entry>) -> Result<()> {
         let failed = |error| Error::io("write", self.board.path(), error);
-        let line = self.line(&entry)?;
-        let counts = self.counts + line.len() as u64;
+        let mut lines = Vec::new();
+        for entry in &entries {
+            lines.extend(self.line(entry)?);
+        }
+        let counts = self.counts + lines.len() as u64;
         if counts > BYTES_MAX {
             return Err(self.board.corrupt(self.counts, format!("it would have more than {BYTES_MAX} bytes")));
         }
-        self.file.write_all_at(&line, self.counts).map_err(|error| failed(error).needing(line.len()))?;
+        self.file.write_all_at(&lines, self.counts).map_err(|error| failed(error).needing(lines.len()))?;
         points::hit("board.written");
-        let next = match &entry {
-            Entry::Attach(attached) => self.next.max(u64::from(attached.number) + 1),
-            _ => self.next,
-        };
+        let attached = entries.iter().filter(|entry| matches!(entry, Entry::Attach(_))).filter_map(Entry::number);
+        let next = attached.map(|number| u64::from(number) + 1).fold(self.next, u64::max);
         let header = Header { id: self.board.id.get(), counts, next };
         // Numbers that belong together go in one call: the kernel writes a page of a file at a time.
         self.file.write_all_at(&header.encode()[COUNTS_AT..COUNTS_AT + 16], COUNTS_AT as u64).map_err(failed)?;
         (self.counts, self.next) = (counts, next);
-        self.entries.push(entry);
+        self.entries.extend(entries);
         Ok(())
     }
 

@@ -10,6 +10,9 @@ use crate::error::{Error, Result};
 /// The longest text of an object or a fragment, in bytes.
 pub const TEXT_BYTES_MAX: usize = 1 << 20;
 
+/// The most bytes that the variables of an object take together: as many as one of them may, so that they are counted as those of one are.
+const BYTES_MAX: u128 = i64::MAX as u128;
+
 /// The description of an object. It never changes; whoever creates it anew gives it another [`id`](Description::id).
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Description {
@@ -31,7 +34,7 @@ impl Description {
         self.text == other.text && self.bindings == other.bindings && self.initial == other.initial
     }
 
-    /// What the text describes.
+    /// What the text describes: all variables together can be counted in bytes.
     ///
     /// # Errors
     /// [`Error::Text`].
@@ -45,6 +48,15 @@ impl Description {
         let schema = schema.map_err(|mistakes| fault(mistakes.to_string()))?;
         if schema.dataset().objects().is_empty() {
             return Err(fault("it declares no variable: write one, as 'var grid [100,100] float64'".into()));
+        }
+        let leaves = schema.dataset().leaves().iter();
+        // Each of them has fewer, and they are less than 2^16.
+        let bytes: u128 = leaves.map(|leaf| u128::from(leaf.elements() * leaf.primitive.size_bytes())).sum();
+        if bytes > BYTES_MAX {
+            return Err(fault(format!(
+                "its variables take {bytes} bytes together, and an object has at most {BYTES_MAX}: make some of them \
+                 variables of another object"
+            )));
         }
         Ok(schema)
     }

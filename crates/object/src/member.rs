@@ -144,7 +144,7 @@ impl Member {
     }
 
     /// Whether the runtime said that it does not count.
-    fn is_refused(&self) -> bool {
+    pub(crate) fn is_refused(&self) -> bool {
         matches!(self.verdict, Some(Verdict::Refused(_)))
     }
 

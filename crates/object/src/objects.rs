@@ -161,6 +161,14 @@ impl CreateOptions<'_> {
     /// [`Error::OtherText`] if there is one with another text, bindings or initial version; [`Error::Text`] with all
     /// mistakes; as [`open`](ObjectsOptions::open).
     pub fn create(self) -> Result<Object> {
+        self.create_or_find().map(|(object, _)| object)
+    }
+
+    /// As [`create`](CreateOptions::create), and whether the object was not there before.
+    ///
+    /// # Errors
+    /// As [`create`](CreateOptions::create).
+    pub fn create_or_find(self) -> Result<(Object, bool)> {
         let CreateOptions { objects, name, text, bindings, initial } = self;
         check_new_name(&name)?;
         let id = NonZeroU64::new(random_number()).unwrap_or(NonZeroU64::MIN);
@@ -171,8 +179,9 @@ impl CreateOptions<'_> {
         if !there.is_same(&asked) {
             return Err(Error::OtherText { name, there: there.shown(), asked: asked.shown() });
         }
+        let is_new = there.id == id;
         // What is there says the same.
-        Ok(objects.object(&name, there, schema))
+        Ok((objects.object(&name, there, schema), is_new))
     }
 }
 
@@ -291,15 +300,31 @@ impl Objects {
     /// # Errors
     /// [`Error::InUse`] while a writer lives, unless `force`; [`Error::NoObject`].
     pub fn remove(&self, name: &str, force: bool) -> Result<()> {
-        if !self.site.directory.is_writing() {
-            let site = self.site.writing()?;
-            let names = if self.has_own_names { node_names(&site.directory, &site.bell) } else { self.names.clone() };
-            return Objects { site, names, has_own_names: self.has_own_names }.remove(name, force);
-        }
-        match self.remove_whole(name, force) {
-            Err(Error::Corrupt { .. } | Error::Text { .. } | Error::Refused { .. }) => self.remove_damaged(name, force),
+        let objects = self.writing()?;
+        match objects.object_named(name).and_then(|object| objects.remove_whole(&object, force)) {
+            Err(Error::Corrupt { .. } | Error::Text { .. } | Error::Refused { .. }) => {
+                objects.remove_damaged(name, force)
+            }
             other => other,
         }
+    }
+
+    /// As [`remove`](Objects::remove) this object, and never another one that has its name by now.
+    ///
+    /// # Errors
+    /// [`Error::InUse`] while a writer lives, unless `force`; [`Error::Removed`].
+    pub fn remove_object(&self, object: &Object, force: bool) -> Result<()> {
+        self.writing()?.remove_whole(object, force)
+    }
+
+    /// The same for who changes something; see [`Site::writing`].
+    fn writing(&self) -> Result<Objects> {
+        if self.site.directory.is_writing() {
+            return Ok(self.clone());
+        }
+        let site = self.site.writing()?;
+        let names = if self.has_own_names { node_names(&site.directory, &site.bell) } else { self.names.clone() };
+        Ok(Objects { site, names, has_own_names: self.has_own_names })
     }
 
     /// Removes an object of which the name or the board cannot be understood.
@@ -311,17 +336,16 @@ impl Objects {
         removed
     }
 
-    fn remove_whole(&self, name: &str, force: bool) -> Result<()> {
-        let object = self.object_named(name)?;
-        let shared = object.shared();
+    fn remove_whole(&self, object: &Object, force: bool) -> Result<()> {
+        let shared = object.shared().writing()?;
         let board = shared.board.lock()?;
-        let mut members = crate::member::Members::of_locked(shared, &board)?;
+        let mut members = crate::member::Members::of_locked(&shared, &board)?;
         if !force {
             // Nobody attaches while the board is locked.
-            members.check_in_use(shared)?;
+            members.check_in_use(&shared)?;
         }
         // Nobody finds it from now on; what is left of it when this process dies here goes with the next object of the name.
-        self.names.remove(name, shared.description.id)?;
+        self.names.remove(&shared.name, shared.description.id)?;
         for number in members.list.keys().chain([&COMPLETE]) {
             // What is complete a runtime publishes, which lives and may not have heard yet that the name is gone.
             shared.remove_region(*number, force || *number == COMPLETE)?;

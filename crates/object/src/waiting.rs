@@ -14,6 +14,10 @@ use stillframe_roster::writer::Version;
 /// Longest sleep before who waits looks whether a writer died: it is to be known within 10 ms.
 pub(crate) const LOOK: Duration = Duration::from_millis(5);
 
+/// How long this node's runtime, and the home of an object, may take to say what they know of a fragment or a version. Both answer as soon as
+/// they can, so that it is no part of what somebody waits for others.
+pub(crate) const HEARD: Duration = Duration::from_secs(30);
+
 /// A time by which something is to be there.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Deadline {
@@ -32,6 +36,11 @@ impl Deadline {
 
     pub(crate) fn left(&self) -> Duration {
         self.timeout.saturating_sub(self.begin.elapsed())
+    }
+
+    /// The same time, or so long from now on if that is later.
+    pub(crate) fn at_least(&self, timeout: Duration) -> Deadline {
+        Deadline::after(self.left().max(timeout))
     }
 }
 

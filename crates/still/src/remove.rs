@@ -2,7 +2,7 @@
 
 use crate::context::{Context, Verdict};
 use crate::failure::{FINE, Failure, PROBLEM};
-use crate::object::{self, remove as objects};
+use crate::object::remove as objects;
 use crate::table::sanitize;
 use crate::units;
 use objects::{Kind, Outcome, Owned};
@@ -81,13 +81,12 @@ pub struct CollectArgs {
 
 /// Removes one region or object.
 pub fn run(context: &mut Context, args: &RemoveArgs) -> Verdict {
-    if let Some(object) = object::find(context, &args.region)? {
-        let bytes = objects::run(context, &object, args.force)?;
+    if let Some((name, bytes)) = objects::run(context, &args.region, args.force)? {
         if args.json {
-            context.write_json(&json!({ "object": object.name(), "freed_bytes": bytes }))?;
+            context.write_json(&json!({ "object": name, "freed_bytes": bytes }))?;
             return Ok(FINE);
         }
-        return context.finish(&format!("removed object {}, {}", object.name(), units::format_bytes(bytes)));
+        return context.finish(&format!("removed object {}, {}", sanitize(&name), units::format_bytes(bytes)));
     }
     if !args.force {
         check_owned(context, &args.region)?;

@@ -30,7 +30,9 @@ standard error, with the chunk, and the one before is used, unless --version ask
 all of it was found to be good nobody sees any of it, and if it is not, nothing is changed.
 
 What is in memory under that name stays, and that is an error: a program that creates the region
-goes on from there. --replace takes it away instead, but never while its producer lives.
+goes on from there. --replace takes it away instead, but never while its producer lives. An object
+that nobody has written gets the version; another one goes before that is put in its place, and if
+that fails, the object is gone, which is said.
 
 What describes the arrays to other programs is not needed here: where it is damaged, that is said.
 

@@ -39,7 +39,8 @@ impl Readers {
             Beside::Has(snapshot, variable) => {
                 place.has_own = true;
                 let (ways, snapshots) = all_of(&filling, snapshot, &variable, size_bytes);
-                around.own.push(OwnJob { place: number, filling, ways: ways.into(), snapshots });
+                let subscription = place.subscription(number);
+                around.own.push(OwnJob { subscription, filling, ways: ways.into(), snapshots });
                 Ok(())
             }
             Beside::Awaits => Ok(()),
@@ -67,9 +68,9 @@ impl Readers {
         }
         by_node.remove(&around.node);
         for (node, writers) in by_node {
-            place.subscribed.insert(node);
+            place.note_asked(node, filling.version);
             let subscribe = Subscribe {
-                subscription: number,
+                subscription: place.subscription(number),
                 object: known.id,
                 name: known.relay.name().into(),
                 fragment: one.layout.clone(),

@@ -1,6 +1,7 @@
 //! Fragments that programs of this node read and that the runtime fills.
 
 mod bringing;
+mod place;
 
 use crate::error::{Error, Result};
 use crate::filling::Filling;
@@ -9,16 +10,17 @@ use crate::memory::Charge;
 use crate::sending::{self, Way};
 use crate::surroundings::{OwnJob, Surroundings};
 use drepl::Fragment;
+use place::{Place, number_of};
+pub(crate) use place::{index_of, reader_of, subscriptions_of_place};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use stillframe_kernel::points;
 use stillframe_object::bindings as bindings_of;
 use stillframe_object::receiver::Receiver;
 use stillframe_object::runtime::Reply;
-use stillframe_roster::readiness::{Loss, Readiness, Share};
+use stillframe_roster::readiness::{Loss, Readiness};
 use stillframe_roster::writer::{Node, Version, Writer};
-use stillframe_wire::Message;
-use stillframe_wire::data::{FragmentText, Unsubscribe};
+use stillframe_wire::data::FragmentText;
 
 /// How many versions of a fragment may be in memory: two that are there, and one that comes.
 const VERSIONS: u64 = 3;
@@ -46,55 +48,12 @@ struct Reader {
     planned: Option<(Vec<Writer>, Arc<Vec<Way>>)>,
     /// What is filled now, and what is filled while the process works with that.
     places: [Place; 2],
-    /// How often its versions began anew.
-    turn: u32,
 }
 
-/// A version of a fragment on its way.
-#[derive(Debug, Default)]
-struct Place {
-    wanted: Option<Version>,
-    filling: Option<Arc<Filling>>,
-    /// The version of the same writers that its fragment has already.
-    has: Option<Version>,
-    /// Whether it waits for another reader of this node, which is just brought the same.
-    is_shared: bool,
-    /// Whether elements of this node's own writers were put into it.
-    has_own: bool,
-    /// Whose elements the version consists of, as the home says.
-    confirmed: Option<BTreeSet<Writer>>,
-    /// Whom it waits for, as the home says.
-    waiting: Option<String>,
-    /// Elements of which the home says that nobody has attached them.
-    unattached: Vec<Share>,
-    /// Nodes that were asked to send.
-    subscribed: BTreeSet<Node>,
-}
-
-/// All of them, by the numbers of their programs' connections. Their places have numbers of their own: for home and senders each
-/// is a reader, or a subscription.
+/// All of them, by the numbers of their programs' connections. Their places have numbers of their own: for the home each is a reader.
 #[derive(Debug, Default)]
 pub(crate) struct Readers {
     all: BTreeMap<u64, Reader>,
-}
-
-/// Bits of a place's number that say which of its reader it is: one for the index, and those of the turn. What was sent for one turn says
-/// of bytes that they are as in a version which the next turn does not have.
-const PLACE_BITS: u32 = 24;
-
-/// The number of a place. Turns are told apart as long as nothing is on its way for millions of them.
-fn number_of(reader: u64, turn: u32, index: usize) -> u64 {
-    let turn = u64::from(turn) & ((1 << (PLACE_BITS - 1)) - 1);
-    reader << PLACE_BITS | turn << 1 | index as u64
-}
-
-/// The reader to which a place belongs.
-pub(crate) fn reader_of(place: u64) -> u64 {
-    place >> PLACE_BITS
-}
-
-fn index_of(place: u64) -> usize {
-    (place & 1) as usize
 }
 
 impl Readers {
@@ -126,17 +85,14 @@ impl Readers {
             newest_of: BTreeSet::new(),
             planned: None,
             places: Default::default(),
-            turn: 0,
         };
         self.all.insert(reader, one);
         Ok(region)
     }
 
-    /// A place, unless it was one of a former turn.
-    fn place(&mut self, place: u64) -> Option<(&mut Reader, usize)> {
-        let (reader, index) = (reader_of(place), index_of(place));
-        let one = self.all.get_mut(&reader)?;
-        (number_of(reader, one.turn, index) == place).then_some((one, index))
+    /// A place, whatever its turn.
+    fn place(&mut self, number: u64) -> Option<(&mut Reader, usize)> {
+        self.all.get_mut(&reader_of(number)).map(|one| (one, index_of(number)))
     }
 
     /// A reader wants a version, and then perhaps another one.
@@ -151,7 +107,7 @@ impl Readers {
         (one.asked, one.next) = (Some(version), next.filter(|next| *next > version));
         for (index, place) in one.places.iter_mut().enumerate() {
             if place.wanted.is_some_and(|wanted| wanted != version) {
-                place.end(known, number_of(reader, one.turn, index));
+                place.end(known, number_of(reader, index));
             }
         }
         if one.receiver.has(version)? {
@@ -166,7 +122,7 @@ impl Readers {
             around.replies.extend(why.map(|why| (reader, Reply::Waiting { version, why })));
             return Ok(());
         }
-        let place = number_of(reader, one.turn, 0);
+        let place = number_of(reader, 0);
         self.start(known, place, version, around)
     }
 
@@ -179,7 +135,7 @@ impl Readers {
         }
         match one.places.iter().position(|place| place.wanted.is_none()) {
             Some(index) => {
-                let place = number_of(reader, one.turn, index);
+                let place = number_of(reader, index);
                 self.start(known, place, next, around)
             }
             None => Ok(()),
@@ -202,7 +158,7 @@ impl Readers {
     /// A reader is gone.
     pub(crate) fn leave(&mut self, known: &mut Known, reader: u64, around: &mut Surroundings) -> Result<()> {
         let Some(mut one) = self.all.remove(&reader) else { return Ok(()) };
-        one.end_turn(known, reader, around);
+        one.end_turns(known, reader, around);
         one.former.map_or(Ok(()), Receiver::remove)?;
         Ok(one.receiver.remove()?)
     }
@@ -246,7 +202,7 @@ impl Readers {
             }
             Readiness::Ready(shares) => {
                 let writers: Vec<Writer> = shares.iter().filter_map(|share| Some(share.who?.writer)).collect();
-                place.confirmed = Some(writers.iter().copied().collect());
+                (place.confirmed, place.waiting) = (Some(writers.iter().copied().collect()), None);
                 let is_current =
                     place.filling.as_ref().is_some_and(|filling| Some(&filling.writers) == place.confirmed.as_ref());
                 let filled = if is_current { Ok(()) } else { self.fill(known, number, version, &writers, around) };
@@ -299,11 +255,9 @@ impl Readers {
         let base = if one.newest_of == set { one.receiver.base().unwrap_or(None) } else { None };
         let (has, base) = base.unzip();
         let loan = one.receiver.loan()?;
-        let filling = Arc::new(Filling::new(version, set, base, loan, one.receiver.fragment(), one.is_full));
+        let filling = Filling::new(version, set, base, loan, one.receiver.fragment(), one.is_full);
         one.writers = writers.to_vec();
-        let place = &mut one.places[index];
-        (place.filling, place.has_own) = (Some(filling), false);
-        place.has = has;
+        one.places[index].fill(number, filling, has, around);
         self.bring(known, number, around)
     }
 
@@ -324,16 +278,26 @@ impl Readers {
         let writers = ways.iter().map(|way| way.writer);
         let Ok(snapshots) = known.hold_all(writers, filling.version)? else { return Ok(()) };
         place.has_own = true;
-        around.own.push(OwnJob { place: number, filling, ways, snapshots });
+        let subscription = place.subscription(number);
+        around.own.push(OwnJob { subscription, filling, ways, snapshots });
         Ok(())
     }
 
     /// What a piece of a fragment is to be put into.
-    pub(crate) fn filling(&self, number: u64, version: Version) -> Option<Arc<Filling>> {
-        let (reader, index) = (reader_of(number), index_of(number));
-        let one = self.all.get(&reader).filter(|one| number_of(reader, one.turn, index) == number)?;
-        let filling = one.places[index].filling.as_ref()?;
+    pub(crate) fn filling(&self, subscription: u64, version: Version) -> Option<Arc<Filling>> {
+        let filling = self.of_turn(subscription)?.filling.as_ref()?;
         (filling.version == version).then(|| filling.clone())
+    }
+
+    /// Whether what is sent for a subscription still is waited for, whatever the version.
+    pub(crate) fn subscribes(&self, subscription: u64) -> bool {
+        self.of_turn(subscription).is_some()
+    }
+
+    /// The place of a subscription, unless that was one of a former turn.
+    fn of_turn(&self, subscription: u64) -> Option<&Place> {
+        let place = &self.all.get(&reader_of(subscription))?.places[index_of(subscription)];
+        place.is_turn_of(subscription).then_some(place)
     }
 
     /// Publishes a fragment that has all elements, if the home says that they are the right ones; and begins with the next.
@@ -361,32 +325,32 @@ impl Readers {
     }
 
     /// Whether elements of a writer are to come into a version of a fragment.
-    pub(crate) fn waits_for(&self, reader: u64, version: Version, writer: Writer) -> bool {
-        self.filling(reader, version).is_some_and(|filling| filling.writers.contains(&writer))
+    pub(crate) fn waits_for(&self, subscription: u64, version: Version, writer: Writer) -> bool {
+        self.filling(subscription, version).is_some_and(|filling| filling.writers.contains(&writer))
     }
 
     /// What a reader wants was lost on its way: asked of others, or given up if the home has said that there are none.
     pub(crate) fn lose_version(
         &mut self,
         known: &mut Known,
-        number: u64,
+        subscription: u64,
         version: Version,
         why: &str,
         around: &mut Surroundings,
     ) {
-        let Some((one, index)) = self.place(number) else { return };
-        let place = &mut one.places[index];
-        if place.filling.as_ref().is_none_or(|filling| filling.version != version) {
+        if self.filling(subscription, version).is_none() {
             return;
         }
+        let Some((one, index)) = self.place(subscription) else { return };
+        let place = &mut one.places[index];
         let is_confirmed = place.confirmed.is_some();
         // Others may have the elements of this version. What the home says counts.
         (place.filling, place.is_shared) = (None, false);
         (one.writers, one.newest_of) = (Vec::new(), BTreeSet::new());
         if is_confirmed {
-            place.end(known, number);
+            place.end(known, subscription);
             if one.asked == Some(version) {
-                around.replies.push((reader_of(number), Reply::Lost { version, why: why.into() }));
+                around.replies.push((reader_of(subscription), Reply::Lost { version, why: why.into() }));
             }
         }
     }
@@ -398,7 +362,7 @@ impl Readers {
 
     /// The numbers of all places.
     fn numbers(&self) -> Vec<u64> {
-        self.all.iter().flat_map(|(reader, one)| [0, 1].map(|index| number_of(*reader, one.turn, index))).collect()
+        self.all.keys().flat_map(|reader| [0, 1].map(|index| number_of(*reader, index))).collect()
     }
 
     /// What is on its way from a node may be lost.
@@ -428,13 +392,13 @@ impl Readers {
                 one.writers.clear();
             }
             for (index, place) in one.places.iter_mut().enumerate() {
-                place.subscribed.remove(&former);
+                place.forget(former);
                 if !place.filling.as_ref().is_some_and(|filling| filling.writers.iter().any(of_former)) {
                     continue;
                 }
                 (place.filling, place.confirmed, place.is_shared) = (None, None, false);
                 if let Some(version) = place.wanted {
-                    known.protocol.want(number_of(*reader, one.turn, index), version, one.receiver.elements().clone());
+                    known.protocol.want(number_of(*reader, index), version, one.receiver.elements().clone());
                 }
             }
         }
@@ -451,8 +415,7 @@ impl Reader {
         };
         let receiver = known.relay.receive(&self.layout.text, &bindings)?;
         self._charges.extend(charge);
-        self.end_turn(known, reader, around);
-        self.turn = self.turn.wrapping_add(1);
+        self.end_turns(known, reader, around);
         around.replies.push((reader, Reply::Reading(receiver.name().into())));
         let former = self.former.replace(std::mem::replace(&mut self.receiver, receiver));
         self.newest_of.clear();
@@ -460,23 +423,12 @@ impl Reader {
     }
 
     /// Waits for nothing any more, and lets nothing be sent.
-    fn end_turn(&mut self, known: &mut Known, reader: u64, around: &mut Surroundings) {
+    fn end_turns(&mut self, known: &mut Known, reader: u64, around: &mut Surroundings) {
         for (index, place) in self.places.iter_mut().enumerate() {
-            let subscription = number_of(reader, self.turn, index);
-            place.end(known, subscription);
-            for node in std::mem::take(&mut place.subscribed) {
-                around.send(node, Message::Unsubscribe(Unsubscribe { subscription }));
-            }
+            let number = number_of(reader, index);
+            place.end(known, number);
+            place.end_turn(number, around);
         }
-    }
-}
-
-impl Place {
-    /// Waits for nothing any more.
-    fn end(&mut self, known: &mut Known, number: u64) {
-        known.protocol.unwant(number);
-        (self.wanted, self.filling, self.confirmed, self.waiting) = (None, None, None, None);
-        (self.is_shared, self.unattached) = (false, Vec::new());
     }
 }
 

@@ -97,7 +97,7 @@ fn writer(arguments: &[String]) {
 
 #[test]
 fn helper_process() {
-    helper::enter(&[("writer", writer)]);
+    helper::enter(&[("writer", writer), ("heir", heir)]);
 }
 
 /// The other ranks, in this process: published up to a version.
@@ -252,6 +252,39 @@ fn writers_killed_at_every_point() {
         }
     }
     assert!(killed >= passed.len() as u64, "{killed} of {} points were reached", passed.len());
+}
+
+/// Takes the places of the writers of the first rows, all at once.
+fn heir(arguments: &[String]) {
+    let object = opened(Path::new(&arguments[0]));
+    let _fragment = object.write("{ var u [x:2,y:700] = u[x,y] }").attach().unwrap();
+    say("attached");
+    helper::wait_for_word();
+}
+
+/// Where nobody has their places, what they were ahead with counts once the others have it, too.
+#[cfg(feature = "points")]
+#[test]
+fn an_heir_that_is_killed_before_it_is_attached_takes_nothing_away() {
+    let _watchdog = watchdog(120);
+    for number in 1.. {
+        let dir = Dir::new("heir");
+        let object = opened(dir.path());
+        let mut others: Vec<_> = (0..ROWS).map(|rank| (rank, attach(&object, rank).unwrap())).collect();
+        publish_all(&mut others, 1);
+        let mut ahead = others.drain(..2).collect::<Vec<_>>();
+        publish_all(&mut ahead, 3);
+        drop(ahead);
+        let mut command = helper::command("heir", &[dir.path().to_str().unwrap()]);
+        command.env("STILLFRAME_DIE_AT", format!("board.written:{number}"));
+        let mut heir = Helper::start(command);
+        if heir.hear().is_some() {
+            assert!(number > 1, "it passes the point at least once");
+            return;
+        }
+        publish_all(&mut others, 3);
+        assert_eq!(check_newest(&object), 3, "killed at {number}:\n{}", standing(&object));
+    }
 }
 
 #[test]

@@ -196,6 +196,35 @@ fn run(dir: &Dir) -> std::fs::File {
 }
 
 #[test]
+fn who_waits_for_no_other_writer_still_hears_whether_the_fragment_counts() {
+    let _watchdog = watchdog(60);
+    for verdict in [Ok(()), Err("others have them".to_owned())] {
+        let dir = Dir::new("patience");
+        let object = create(&dir);
+        let _running = run(&dir);
+        let attached = std::thread::scope(|scope| {
+            let attaching = scope.spawn(|| object.write(SECOND).wait(Duration::ZERO).attach());
+            let mut relay = object.relay();
+            let own = loop {
+                match relay.look().unwrap().as_deref() {
+                    Some([own]) => break own.who.writer.serial,
+                    _ if attaching.is_finished() => break 0,
+                    _ => std::thread::yield_now(),
+                }
+            };
+            // What it does until then tells nobody anything: it looks again and again.
+            std::thread::sleep(Duration::from_millis(50));
+            relay.decide(own, verdict.clone()).unwrap();
+            attaching.join().unwrap()
+        });
+        match verdict {
+            Ok(()) => assert!(attached.is_ok(), "{}", attached.unwrap_err()),
+            Err(_) => assert!(matches!(attached, Err(Error::NotAccepted { .. })), "{attached:?}"),
+        }
+    }
+}
+
+#[test]
 fn what_all_have_left_comes_to_an_end_unless_the_home_may_still_say_that_it_is_complete() {
     let _watchdog = watchdog(120);
     let ended = |object: &Object| matches!(object.wait_newer(2, LONG), Err(Error::Ended { complete: Some(2), .. }));

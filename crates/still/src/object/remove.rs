@@ -1,6 +1,6 @@
 //! `still rm` of an object, and what `still gc` removes of objects.
 
-use super::{PLACE, look, open};
+use super::{PLACE, find, look, open};
 use crate::context::Context;
 use crate::failure::Failure;
 use std::collections::HashSet;
@@ -32,11 +32,25 @@ pub struct Outcome {
     pub freed: Result<u64, String>,
 }
 
-/// Removes an object with all that was published of it, and returns the bytes that this frees.
-pub fn run(context: &Context, object: &Object, is_forced: bool) -> Result<u64, Failure> {
-    let bytes = object.writers()?.iter().map(|info| allocated_bytes(context, info)).sum();
-    open(context)?.remove(object.name(), is_forced)?;
-    Ok(bytes)
+/// Removes the object that a name on the command line means, if it means one, with all that was published of it: its own name, and the bytes that
+/// this frees as far as they are known. One that cannot be looked at, because what it is or who writes it cannot be understood, goes as well.
+pub fn run(context: &Context, name: &str, is_forced: bool) -> Result<Option<(String, u64)>, Failure> {
+    let is_damaged = |error: &Error| matches!(error, Error::Corrupt { .. } | Error::Text { .. });
+    let (own, bytes) = match find(context, name) {
+        Ok(None) => return Ok(None),
+        Ok(Some(object)) => match object.writers() {
+            Ok(infos) => (object.name().to_owned(), infos.iter().map(|info| allocated_bytes(context, info)).sum()),
+            Err(error) if is_damaged(&error) => (object.name().to_owned(), 0),
+            Err(error) => return Err(error.into()),
+        },
+        Err(Failure::Object(error)) if is_damaged(&error) => {
+            let own = name.strip_prefix(PLACE).and_then(|rest| rest.strip_prefix('/'));
+            (own.unwrap_or(name).to_owned(), 0)
+        }
+        Err(failure) => return Err(failure),
+    };
+    open(context)?.remove(&own, is_forced)?;
+    Ok(Some((own, bytes)))
 }
 
 /// Whether a region is for objects alone to remove: it is a fragment of one that is there.

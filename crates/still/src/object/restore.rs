@@ -1,13 +1,17 @@
 //! Checkpoints of objects, back into memory.
 
-use super::open;
+use super::{PLACE, open};
 use crate::context::Context;
 use crate::failure::Failure;
 use std::collections::BTreeMap;
+use std::fs::File;
 use std::num::NonZeroU64;
-use stillframe::{Arena, Attributes, Observer, Region, Scalar};
+use std::path::Path;
+use stillframe::inspect::{self, RegionInfo, State};
+use stillframe::{Arena, Attributes, Observer, Region, Scalar, Snapshot};
 use stillframe_checkpoint::{Reading, RestoreOptions, Restored};
-use stillframe_object::{Description, assembly};
+use stillframe_kernel::space;
+use stillframe_object::{Description, Error, Objects, assembly, owner_of};
 
 /// What a checkpoint says of the object that it is one of; `None` if it is of a region or group.
 pub struct Told(Description);
@@ -37,7 +41,7 @@ pub fn name_of(region: &str) -> String {
 /// Restores an object: first into memory of this process, and from there as one version of the object, whose only writer has left.
 pub fn restore(
     context: &Context,
-    store: &std::path::Path,
+    store: &Path,
     options: RestoreOptions,
     name: &str,
     told: &Told,
@@ -50,17 +54,62 @@ pub fn restore(
     let snapshot = Observer::options().arena(&arena).open(name)?.newest()?;
     let Told(description) = told;
     assembly::check(name, description, &snapshot)?;
-    // Until here nobody sees anything of it, and nothing is changed.
     let objects = open(context)?;
-    if replace && objects.names().get(name)?.is_some() {
+    let is_replacing = replace && objects.names().get(name)?.is_some();
+    if is_replacing {
+        check_room(&context.dir, name, &snapshot)?;
+        // Until here nobody sees anything of it, and nothing is changed.
         objects.remove(name, false)?;
     }
+    match put(&objects, name, description, &snapshot) {
+        Ok(()) => Ok(restored),
+        Err(failure) if is_replacing => Err(Failure::Problem(format!(
+            "{failure}; object '{name}' was removed to be replaced: see to that, and restore the checkpoint again"
+        ))),
+        Err(failure) => Err(failure),
+    }
+}
+
+/// Puts a version in the place of an object that nobody has written. On an error there is no object that was not there before.
+fn put(objects: &Objects, name: &str, description: &Description, snapshot: &Snapshot) -> Result<(), Failure> {
     let mut create = objects.create(name, &description.text).initial(description.initial);
     for (name, value) in &description.bindings {
         create = create.bind(name, *value);
     }
-    create.create()?.adopt(&snapshot)?;
-    Ok(restored)
+    let (object, is_new) = create.create_or_find()?;
+    let Err(error) = object.adopt(snapshot) else { return Ok(()) };
+    // Where somebody else has come meanwhile it is his.
+    let is_taken = matches!(
+        error,
+        Error::Survives { .. } | Error::Overlap { .. } | Error::NotAccepted { .. } | Error::Refused { .. }
+    );
+    if is_new
+        && !is_taken
+        && let Err(left) = objects.remove_object(&object, false)
+    {
+        return Err(Failure::Problem(format!("{error}; the object that was made for it is left, for {left}")));
+    }
+    Err(error.into())
+}
+
+/// Refuses to take an object away for a version that there is no room for.
+fn check_room(dir: &Path, name: &str, snapshot: &Snapshot) -> Result<(), Failure> {
+    let needed_bytes = snapshot.variables().iter().map(|variable| variable.bytes as u64).fold(0, u64::saturating_add);
+    let Some(free_bytes) = File::open(dir).ok().and_then(|dir| space::free_bytes(&dir)) else { return Ok(()) };
+    let regions = inspect::regions(&dir.join(PLACE)).unwrap_or_default();
+    // Those of a runtime stay for as long as it has them.
+    let is_own = |region: &&RegionInfo| {
+        region.state != State::Live && owner_of(&format!("{PLACE}/{}", region.name)) == Some(name)
+    };
+    let own_bytes: u64 = regions.iter().filter(is_own).map(|region| region.allocated_bytes).sum();
+    let free_bytes = free_bytes.saturating_add(own_bytes);
+    match needed_bytes <= free_bytes {
+        true => Ok(()),
+        false => {
+            let (path, free_bytes) = (dir.into(), Some(free_bytes));
+            Err(stillframe::Error::NoSpace { path, needed_bytes, free_bytes, lacks_inodes: false }.into())
+        }
+    }
 }
 
 /// Addresses for one version, of which only as many get memory as it has bytes.

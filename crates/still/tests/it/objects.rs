@@ -7,7 +7,7 @@ use std::io::{BufRead, BufReader};
 use std::process::{Command, Stdio};
 use std::time::Duration;
 use stillframe_object::relay::{Relay, Remote, RemoteFragment};
-use stillframe_object::{Object, Objects, WriteFragment};
+use stillframe_object::{Assembly, Object, Objects, WriteFragment};
 
 fn objects(scene: &Scene) -> Objects {
     Objects::options().dir(scene.dir()).open().expect("objects")
@@ -465,6 +465,50 @@ fn what_is_wrong_with_an_object_is_told_beside_the_others() {
     let told = scene.still(&["gc"]);
     assert!(told.code == 1 && told.out.contains("left object other: "), "{}", told.out);
     assert_eq!(scene.ok(&["get", "mesh", "u[0, 0]"]), "7000.0\n");
+    // Its writer lives, as far as can be seen.
+    scene.complaint(1, &["rm", "other"]);
+    scene.ok(&["rm", "other", "--force"]);
+    std::fs::write(scene.dir().join(".objects/names/third"), "{").unwrap();
+    scene.complaint(1, &["show", "third"]);
+    scene.ok(&["rm", "third"]);
+    let table = scene.ok(&["ls"]);
+    assert!(!table.contains("other") && !table.contains("third"), "{table}");
+}
+
+/// One variable may take as many, so that all are counted in as many bits.
+#[test]
+fn variables_that_take_more_bytes_than_can_be_counted_are_no_object_and_hide_no_other() {
+    let scene = Scene::new();
+    let _writers = both(&scene, 7);
+    let text = "var a [n] int8; var b [2] int8";
+    let create = |name: &str, text: &str, n: i64| objects(&scene).create(name, text).bind("n", n).create();
+    let large = create("large", text, i64::MAX - 2).unwrap();
+    assert!(Assembly::new(&large, 2).is_err());
+    let eighth = (1 << 60) - 1;
+    for (text, n) in [
+        (text, i64::MAX - 1),
+        ("var a [n] float64; var b [n] float64; var c [n] float64", eighth),
+        ("type Pair struct { x float64; y float64 }; var a [n] Pair; var b [n] Pair", eighth / 2),
+    ] {
+        let error = create("many", text, n).unwrap_err().to_string();
+        assert!(error.contains("bytes together") && error.contains(&i64::MAX.to_string()), "{error}");
+    }
+    // As it may have come from elsewhere.
+    let names = scene.dir().join(".objects/names");
+    let described = std::fs::read_to_string(names.join("large")).unwrap();
+    std::fs::write(names.join("many"), described.replace("b [2]", "b [n] int8; var c [n]")).unwrap();
+    let table = scene.ok(&["ls"]);
+    for name in ["mesh ", "large ", "many: "] {
+        assert!(table.lines().any(|line| line.starts_with(name)), "{table}");
+    }
+    scene.ok(&["show", "large"]);
+    for args in
+        [&["show", "many"][..], &["checkpoint", "many", "--to", scene.file("store").to_str().unwrap(), "--once"]]
+    {
+        assert!(scene.complaint(1, args).contains("bytes together"));
+    }
+    scene.ok(&["rm", "many"]);
+    assert!(!scene.ok(&["ls"]).contains("many"));
 }
 
 #[test]
@@ -631,6 +675,50 @@ fn what_cannot_be_restored_replaces_nothing() {
     scene.ok(&["checkpoint", "object/good", "--to", store.to_str().unwrap(), "--once"]);
     scene.ok(&["restore", store.to_str().unwrap(), "--as", "mesh", "--replace"]);
     assert_eq!(scene.ok(&["get", "mesh", "u[0, 0]"]), "1.0\n");
+}
+
+#[test]
+fn what_anybody_wrote_of_an_object_stays_where_it_is_not_to_be_replaced() {
+    let scene = Scene::new();
+    let store = scene.file("store");
+    let store = store.to_str().unwrap();
+    drop(both(&scene, 9));
+    scene.ok(&["checkpoint", "mesh", "--to", store, "--once"]);
+    type Leave = fn(WriteFragment, WriteFragment) -> Vec<WriteFragment>;
+    let leaves: [(&str, Leave); 4] = [
+        ("all-left", |_, _| Vec::new()),
+        ("one-lives", |upper, _| vec![upper]),
+        ("one-never-published", |_, lower| vec![lower]),
+        ("a-newer-one", |mut upper, mut lower| {
+            publish(&mut upper, 0, 12);
+            publish(&mut lower, 1, 12);
+            Vec::new()
+        }),
+    ];
+    for (name, leave) in leaves {
+        scene.ok(&["rm", "mesh"]);
+        let object = mesh(&scene);
+        let (mut upper, mut lower) = (half(&object, 0), half(&object, 1));
+        publish(&mut upper, 0, 2);
+        if name != "one-never-published" {
+            publish(&mut lower, 1, 2);
+        }
+        let living = leave(upper, lower);
+        let about = || (scene.json(&["show", "mesh", "--json"])["writers"].clone(), object.newest().unwrap());
+        let before = about();
+        let complaint = scene.complaint(1, &["restore", store]);
+        let says = format!("'mesh' is still in memory, at version {}", before.1);
+        assert!(complaint.contains(&says) && complaint.contains("--replace"), "{name}: {complaint}");
+        assert_eq!(about(), before, "{name}");
+        drop(living);
+    }
+    scene.ok(&["restore", store, "--replace"]);
+    assert_eq!(scene.ok(&["get", "mesh", "u[0, 0]"]), "9000.0\n");
+    // Nobody wrote it yet.
+    scene.ok(&["rm", "mesh"]);
+    drop(half(&mesh(&scene), 0));
+    scene.ok(&["restore", store]);
+    assert_eq!(scene.ok(&["get", "mesh", "u[0, 0]"]), "9000.0\n");
 }
 
 #[test]

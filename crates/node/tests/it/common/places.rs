@@ -31,6 +31,8 @@ struct Wires {
 /// What is wrong on a way.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Fault {
+    /// Whether everything waits on its way, in order.
+    pub holds: bool,
     /// How much later everything comes.
     pub delay: Duration,
     /// How long it takes to read what follows a message.
@@ -265,6 +267,9 @@ impl Nodes {
                 let wires = wires.clone();
                 threads.push(std::thread::spawn(move || {
                     for (from, node, message, bulk) in receiver {
+                        while wires.fault((place, to)).holds {
+                            std::thread::sleep(Duration::from_millis(1));
+                        }
                         let fault = wires.fault((place, to));
                         std::thread::sleep(fault.delay);
                         let is_version = matches!(
