@@ -1,6 +1,6 @@
 //! What can go wrong with objects, and what to do about it.
 
-mod told;
+mod writers;
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -8,9 +8,9 @@ use std::time::Duration;
 use stillframe_kernel::Failure;
 use stillframe_kernel::trust::{Distrust, Refused};
 use stillframe_roster::refusal::Refusal;
-use told::Parts;
+use writers::Parts;
 
-pub use told::{Overlap, Part, Writer};
+pub use writers::{Overlap, Part, Writer};
 
 /// A result whose error is an [`Error`].
 pub type Result<T, E = Error> = std::result::Result<T, E>;
