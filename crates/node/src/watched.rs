@@ -443,8 +443,13 @@ impl Watched {
             self.tell_roster(around)?;
         }
         let announced = self.known.protocol.announced();
+        if announced.is_gone() {
+            // Nobody has written in the places of those that were lost, of whom errors go on to tell.
+            self.known.relay.give_up(announced.version)?;
+            return Ok(());
+        }
         let is_newer = self.known.relay.complete(announced.version)?;
-        if is_newer && !announced.is_gone() {
+        if is_newer {
             // Others have written what was theirs, up to there.
             self.known.lost.retain(|lost| lost.from > announced.version);
         }

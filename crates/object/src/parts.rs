@@ -1,7 +1,7 @@
 //! Who has which elements of a version, or had them, for people.
 
 use crate::error::{Part, Result, Writer as Named};
-use crate::member::Members;
+use crate::member::{Member, Members};
 use crate::shared::Shared;
 use drepl::IndexSet;
 use stillframe_roster::readiness::{Loss, Share};
@@ -23,6 +23,13 @@ impl Members {
             }
         }
         Ok(format!("nothing is heard of {}", if parts.is_empty() { "anybody".into() } else { parts.join("; ") }))
+    }
+
+    /// Elements that nobody has any more, with a writer that had some of them and of which the home says nothing just now.
+    pub(crate) fn last_owner(&self, share: &Share) -> Share {
+        let had_some = |member: &&Member| member.is_kept() && member.has_any(&share.elements);
+        let who = share.who.or_else(|| self.list.values().find(had_some).map(Member::who));
+        Share { who, elements: share.elements.clone() }
     }
 
     /// What is lost, for people.

@@ -81,6 +81,8 @@ pub struct Relay {
     members: Members,
     /// Where complete versions are published, once the home has said that one is.
     complete: Option<(Region, VariableId)>,
+    /// The newest version that can be had, where one above it was given up: what it consists of stays.
+    had: Option<Version>,
     readers: u32,
     /// Whether the board could not be had to write on it that the home says what is complete.
     is_unfollowed: bool,
@@ -94,6 +96,7 @@ impl Relay {
             shared: object.shared().clone(),
             members: Members::default(),
             complete: None,
+            had: None,
             readers: 0,
             is_unfollowed: false,
         }
@@ -273,7 +276,8 @@ impl Relay {
         remote: &[RemoteFragment],
         untold: Vec<&Member>,
     ) -> Result<(Vec<Entry>, bool)> {
-        let complete = self.complete.as_ref().and_then(|(region, _)| region.newest());
+        let newest = self.complete.as_ref().and_then(|(region, _)| region.newest());
+        let complete = self.had.or(newest);
         let needed = match complete.filter(|_| !untold.is_empty()) {
             Some(complete) => self.needed(board, remote, complete)?,
             None => BTreeSet::new(),
@@ -351,6 +355,28 @@ impl Relay {
     /// # Errors
     /// Those of a publish.
     pub fn complete(&mut self, version: Version) -> Result<bool> {
+        let is_new = self.announce(version)?;
+        if is_new {
+            self.had = None;
+        }
+        Ok(is_new)
+    }
+
+    /// Tells this node's programs that a version may have been complete and is nobody's any more, so that whoever goes on begins above it;
+    /// whether that is new. What the version before consists of stays: programs read that, or learn from it who was lost.
+    ///
+    /// # Errors
+    /// Those of a publish.
+    pub fn give_up(&mut self, version: Version) -> Result<bool> {
+        let before = self.complete.as_ref().and_then(|(region, _)| region.newest()).or(Some(self.initial()));
+        let is_new = self.announce(version)?;
+        if is_new {
+            self.had = self.had.or(before);
+        }
+        Ok(is_new)
+    }
+
+    fn announce(&mut self, version: Version) -> Result<bool> {
         if version <= self.initial() {
             return Ok(false);
         }

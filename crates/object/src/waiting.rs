@@ -117,18 +117,20 @@ pub(crate) fn look(shared: &Shared, members: &mut Members, version: Version, wan
         Readiness::Waiting(shares) => shares,
     };
     // Nobody attaches to a version that is older than a complete one, so that what nobody has of it does not come.
-    let mut newest = newest_complete(shared, members, &ledger)?;
+    let readable = newest_complete(shared, members, &ledger)?;
+    let mut newest = readable;
     if waiting.iter().any(|share| share.who.is_none()) && members.follows.is_some() {
         newest = newest.max(members.announced(shared)?);
     }
     let nobodys: Vec<Loss> = waiting
         .iter()
         .filter(|share| share.who.is_none() && version <= newest)
-        .map(|share| Loss { share: share.clone(), cause: Cause::Gone })
+        .map(|share| Loss { share: members.last_owner(share), cause: Cause::Gone })
         .collect();
     match nobodys.is_empty() {
         true => Ok(Finding::Waiting(waiting)),
-        false => Ok(Finding::Lost(nobodys, Some(newest))),
+        // The newest may be one of which nobody has anything any more.
+        false => Ok(Finding::Lost(nobodys, (readable != version).then_some(readable))),
     }
 }
 

@@ -515,3 +515,23 @@ fn a_fragment_that_does_not_count_is_told_so_at_each_publish() {
         assert_eq!(own.version(), 1);
     }
 }
+
+/// A home that was lost with its writers may have said that versions are complete of which nobody else has anything.
+#[test]
+fn what_a_lost_node_may_have_completed_leads_readers_to_what_can_be_had_and_names_it() {
+    let _watchdog = watchdog(60);
+    let dir = Dir::new("given-up");
+    let former = remote(7, 0, 1, 1);
+    let (object, mut relay, _own) = shared(&dir, &former);
+    assert!(relay.tell(&[]).unwrap(), "it stays for version 2");
+    assert!(relay.give_up(4).unwrap());
+    assert!(relay.tell(&[]).unwrap(), "nobody has anything of version 4");
+    assert!(!relay.give_up(4).unwrap());
+    let mut reader = object.read(SECOND).attach().unwrap();
+    let lost = reader.reattach(4, LONG).unwrap_err();
+    let text = lost.to_string();
+    assert!(matches!(lost, Error::Lost { complete: Some(2), .. }), "{text}");
+    assert!(text.contains("node 7"), "{text}");
+    // Whoever goes on begins above it.
+    assert_eq!(object.newest().unwrap(), 4);
+}
