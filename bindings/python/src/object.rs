@@ -57,14 +57,28 @@ pub fn limit(py: Python<'_>, what: &str, value: Option<f64>) -> PyResult<Duratio
     Ok(convert::seconds(py, what, value)?.unwrap_or(Duration::MAX))
 }
 
-/// Looks once for an object, and waits for it a slice at most. Whoever only reads needs no right to write.
-fn find(options: ObjectsOptions, name: &str, slice: Duration) -> Result<Option<Object>, Error> {
+/// Looks once for an object, and waits for it a slice at most; if it is there, as long as need be for what the node knows of it. Whoever
+/// only reads needs no right to write.
+fn find(
+    options: ObjectsOptions,
+    name: &str,
+    slice: Duration,
+    left: impl Fn() -> Duration,
+) -> Result<Option<Object>, Error> {
     let Some(objects) = options.look()? else {
         std::thread::sleep(slice);
         return Ok(None);
     };
-    match objects.wait(name, slice) {
-        Ok(object) => Ok(Some(Object::new(object, objects))),
+    let mut found = objects.object_named(name);
+    let is_missing = matches!(found, Err(Error::NoObject { .. }));
+    if is_missing && !slice.is_zero() && objects.names().wait(name, slice)?.is_some() {
+        found = objects.object_named(name);
+    }
+    match found {
+        Ok(object) => {
+            object.wait_heard(left())?;
+            Ok(Some(Object::new(object, objects)))
+        }
         Err(Error::NoObject { .. }) => Ok(None),
         Err(error) => Err(error),
     }
@@ -96,8 +110,12 @@ impl Object {
     fn open(py: Python<'_>, name: &str, wait: Option<f64>, dir: Option<PathBuf>) -> PyResult<Self> {
         let (begin, deadline) = (Instant::now(), wait::deadline(convert::seconds(py, "wait", wait)?));
         loop {
-            let left = deadline.map_or(wait::SLICE, |deadline| deadline.saturating_duration_since(Instant::now()));
-            let found = py.detach(|| find(options(dir.clone()), name, left.min(wait::SLICE)));
+            let left_of = |longest| {
+                deadline.map_or(longest, |deadline: Instant| deadline.saturating_duration_since(Instant::now()))
+            };
+            let left = left_of(wait::SLICE);
+            let found =
+                py.detach(|| find(options(dir.clone()), name, left.min(wait::SLICE), || left_of(Duration::MAX)));
             match found.map_err(|error| errors::raise_object(py, error))? {
                 Some(object) => return Ok(object),
                 None if left > wait::SLICE || deadline.is_none() => py.check_signals()?,

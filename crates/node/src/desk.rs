@@ -3,12 +3,12 @@
 use crate::cluster::Cluster;
 use crate::error::Result;
 use crate::filling::Filling;
+use crate::listening::Listening;
 use crate::memory::Memory;
 use crate::network::{Network, Traffic};
 use crate::outbox::Outbox;
 use crate::readers::reader_of;
-use crate::sending::Job;
-use crate::surroundings::{OwnJob, Surroundings};
+use crate::surroundings::{Surroundings, Todo};
 use crate::watched::Watched;
 use std::collections::{BTreeMap, BTreeSet};
 use std::num::NonZeroU64;
@@ -20,18 +20,6 @@ use stillframe_object::{Description, Objects};
 use stillframe_roster::writer::{Node, Version};
 use stillframe_wire::roster::{Ask, Layouts, ObjectDecision, ObjectReport};
 use stillframe_wire::{Message, ObjectId};
-
-/// An object that others speak of and that is not known here, to be asked for where the names are kept.
-pub(crate) type Unknown = (ObjectId, String);
-
-/// What is to be done once the desk's lock is let go of.
-#[derive(Debug, Default)]
-pub(crate) struct Todo {
-    pub(crate) jobs: Vec<(Node, Job)>,
-    pub(crate) own: Vec<OwnJob>,
-    pub(crate) replies: Vec<(u64, Reply)>,
-    pub(crate) unknown: Vec<Unknown>,
-}
 
 /// What is known of a name.
 #[derive(Debug, Clone, Copy, Default)]
@@ -58,6 +46,7 @@ pub(crate) struct Desk {
     names: BTreeMap<usize, BTreeMap<String, Named>>,
     /// Whose fragments the connections of this node's programs are.
     readers: BTreeMap<u64, ObjectId>,
+    listening: Listening,
     /// What the fragments of other nodes that this one sends versions to belong to.
     subscriptions: BTreeMap<(Node, u64), ObjectId>,
     exits: Arc<Exits>,
@@ -94,6 +83,7 @@ impl Desk {
             watched,
             names,
             readers,
+            listening: Listening::default(),
             subscriptions,
             exits,
             silent,
@@ -142,7 +132,15 @@ impl Desk {
                 self.said.insert(id, text);
             }
         }
+        self.tell_listening(id);
         done
+    }
+
+    /// Tells programs that wait for it that the home of an object was heard, or that there is no such object.
+    fn tell_listening(&mut self, id: ObjectId) {
+        if !self.listening.is_empty() && self.watched.get(&id).is_none_or(Watched::has_told_programs) {
+            self.todo.replies.extend(self.listening.end(id).map(|client| (client, Reply::Heard)));
+        }
     }
 
     /// Watches all objects that have names on this node.
@@ -230,6 +228,7 @@ impl Desk {
         if let Some(one) = self.watched.remove(&id) {
             one.end();
         }
+        self.tell_listening(id);
     }
 
     /// Keeps a name in mind.
@@ -428,8 +427,12 @@ impl Desk {
                 }
                 region.transpose().map(|region| region.map(Reply::Reading))
             }
-            Request::Version { version, next } => {
-                self.want(client, (version, next))?;
+            Request::Version { version, next } => self.want(client, (version, next)).map(|()| None),
+            Request::Heard { name, id } => {
+                let found = self.watch(&name)?;
+                self.listening.begin(client, ObjectId(id));
+                self.look(found);
+                self.tell_listening(ObjectId(id));
                 Ok(None)
             }
             Request::Nodes => Ok(Some(Reply::Nodes(self.nodes()))),
@@ -457,6 +460,7 @@ impl Desk {
 
     /// A program of this node has closed its connection.
     pub(crate) fn close(&mut self, client: u64) {
+        self.listening.close(client);
         if let Some(id) = self.readers.remove(&client) {
             let _ = self.with(id, |one, around| one.leave(client, around));
         }

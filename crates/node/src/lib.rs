@@ -47,6 +47,7 @@ pub mod home;
 mod keeper;
 mod known;
 pub mod links;
+mod listening;
 mod meeting;
 mod memory;
 pub mod names;

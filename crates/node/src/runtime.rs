@@ -1,7 +1,7 @@
 //! The threads of a runtime.
 
 use crate::cluster::Cluster;
-use crate::desk::{Desk, Todo, Unknown};
+use crate::desk::Desk;
 use crate::error::{Error, Result};
 use crate::filling::{Filling, Put};
 use crate::groups::Groups;
@@ -10,7 +10,7 @@ use crate::network::{Incoming, Network};
 use crate::readers::reader_of;
 use crate::shares::Shares;
 use crate::socket::{self, Clients};
-use crate::surroundings::{OwnJob, Surroundings};
+use crate::surroundings::{OwnJob, Surroundings, Todo, Unknown};
 use crate::watched::Watched;
 use drepl::executor::Executor;
 use std::collections::{BTreeMap, VecDeque};

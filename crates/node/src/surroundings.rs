@@ -9,7 +9,7 @@ use std::sync::Arc;
 use stillframe::Snapshot;
 use stillframe_object::runtime::Reply;
 use stillframe_roster::writer::Node;
-use stillframe_wire::Message;
+use stillframe_wire::{Message, ObjectId};
 
 /// The node, what is to go to others, and what is to be done once no lock is held.
 pub(crate) struct Surroundings<'a> {
@@ -36,6 +36,18 @@ pub(crate) struct OwnJob {
     /// Of each way.
     pub(crate) snapshots: Vec<Snapshot>,
 }
+
+/// What is to be done once no lock is held.
+#[derive(Debug, Default)]
+pub(crate) struct Todo {
+    pub(crate) jobs: Vec<(Node, Job)>,
+    pub(crate) own: Vec<OwnJob>,
+    pub(crate) replies: Vec<(u64, Reply)>,
+    pub(crate) unknown: Vec<Unknown>,
+}
+
+/// An object that others speak of and that is not known here, to be asked for where the names are kept.
+pub(crate) type Unknown = (ObjectId, String);
 
 impl Surroundings<'_> {
     pub(crate) fn send(&mut self, to: Node, message: Message) {

@@ -41,6 +41,9 @@ pub(crate) struct Watched {
     roster: Heard,
     /// Whether this node's programs have still to be told.
     is_untold: bool,
+    /// Whether a home was heard, and this node's programs were told then what is complete.
+    has_heard: bool,
+    has_told: bool,
     /// Whether programs still know fragments of which the home speaks no more, for what is complete consists of them.
     keeps_former: bool,
     /// Whether a decision was left, of a home that the names did not tell of yet.
@@ -68,6 +71,8 @@ impl Watched {
             told_layouts: (None, BTreeSet::new()),
             roster: Heard::default(),
             is_untold: false,
+            has_heard: false,
+            has_told: false,
             keeps_former: false,
             has_missed: false,
             unpinned: Vec::new(),
@@ -92,6 +97,11 @@ impl Watched {
     /// Whether it has to be looked at again, for there was no home to tell what is new, or it could not be told.
     pub(crate) fn is_waiting(&self) -> bool {
         self.is_homeless || self.known.relay.is_unfollowed()
+    }
+
+    /// Whether this node's programs know what a home said, since this runtime runs.
+    pub(crate) fn has_told_programs(&self) -> bool {
+        self.has_told && !self.is_untold
     }
 
     /// Whether the board tells of writers of this node.
@@ -352,7 +362,10 @@ impl Watched {
     }
 
     fn hear(&mut self, decision: Decision, around: &mut Surroundings) -> Result<()> {
+        let (node, revision) = (decision.node, decision.revision);
         let mut events = self.known.protocol.hear(decision);
+        let is_of_home = node == around.node && revision == self.known.protocol.revision();
+        let is_first = is_of_home && !std::mem::replace(&mut self.has_heard, true);
         // First, for what was complete before is let go of: programs would see neither.
         events.sort_by_key(|event| !matches!(event, Event::Complete(_)));
         for event in &events {
@@ -394,7 +407,8 @@ impl Watched {
             // One that does not succeed keeps no other from it; all are looked at again later.
             done = done.and(heard);
         }
-        done
+        // Also where nothing is complete that was not before.
+        if is_first { done.and(self.tell_programs(around)) } else { done }
     }
 
     fn pin(&mut self, version: Version, writers: &[Writer]) -> Result<()> {
@@ -453,7 +467,11 @@ impl Watched {
             // Others have written what was theirs, up to there.
             self.known.lost.retain(|lost| lost.from > announced.version);
         }
-        if self.keeps_former && is_newer { self.tell_roster(around) } else { Ok(()) }
+        if self.keeps_former && is_newer {
+            self.tell_roster(around)?;
+        }
+        self.has_told |= self.has_heard;
+        Ok(())
     }
 
     fn tell_roster(&mut self, around: &Surroundings) -> Result<()> {

@@ -7,9 +7,9 @@
 use crate::board::{Entry, LockedBoard};
 use crate::error::Result;
 use crate::member::Members;
-use crate::runtime;
+use crate::runtime::{self, Connection, Request};
 use crate::shared::Shared;
-use crate::waiting;
+use crate::waiting::{self, Deadline, LOOK};
 
 /// Writes on the board, which nobody else changes meanwhile, that the home says from here on what is complete, and what was complete before;
 /// whether that was not there yet. `members` are those of the board.
@@ -29,4 +29,25 @@ pub(crate) fn follow(shared: &Shared, board: &mut LockedBoard<'_>, members: &mut
 /// The same where this node has a runtime, or had one that may be started again.
 pub(crate) fn follow_expected(shared: &Shared, board: &mut LockedBoard<'_>, members: &mut Members) -> Result<bool> {
     Ok(runtime::is_expected(&shared.site.directory)? && follow(shared, board, members)?)
+}
+
+/// Waits until the runtime of this node has heard the home of an object, at most so long: one that has just joined others knows the name,
+/// and not yet what is complete. Where no runtime answers, what is known here has to do.
+pub(crate) fn wait_heard(shared: &Shared, deadline: Deadline) -> Result<()> {
+    let directory = &shared.site.directory;
+    // Who may only look may not see the file.
+    if deadline.left().is_zero() || !runtime::is_running(directory).unwrap_or(false) {
+        return Ok(());
+    }
+    let request = Request::Heard { name: shared.name.clone(), id: shared.description.id };
+    let connected = Connection::open_within(directory, deadline.left());
+    let asked = connected.and_then(|mut connection| connection.send(&request).map(|()| connection));
+    let Ok(mut connection) = asked else { return Ok(()) };
+    while !deadline.left().is_zero() {
+        shared.check_interrupt()?;
+        if !matches!(connection.receive(LOOK.min(deadline.left())), Ok(None)) {
+            return Ok(());
+        }
+    }
+    Ok(())
 }

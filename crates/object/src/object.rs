@@ -4,6 +4,7 @@ use crate::attach::WriteOptions;
 use crate::collection;
 use crate::description::Description;
 use crate::error::{Result, Writer};
+use crate::home;
 use crate::member::Members;
 use crate::read::ReadOptions;
 use crate::shared::Shared;
@@ -92,6 +93,15 @@ impl Object {
     /// Attaches a fragment to read. What lies beyond the rim of the object is zero, or what the text says by `fill`.
     pub fn read(&self, text: &str) -> ReadOptions {
         ReadOptions::new(&self.shared, text)
+    }
+
+    /// Waits until the runtime of this node has heard what is complete on other nodes, at most so long; not at all where none runs.
+    /// [`Objects::wait`](crate::Objects::wait) has waited for it already.
+    ///
+    /// # Errors
+    /// [`Error::Interrupted`](crate::Error::Interrupted).
+    pub fn wait_heard(&self, timeout: Duration) -> Result<()> {
+        home::wait_heard(&self.shared, Deadline::after(timeout))
     }
 
     /// The newest complete version: one that all writers published, and of which the object's home has said so, if this node has or had

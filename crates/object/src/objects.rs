@@ -13,6 +13,7 @@ use crate::names::node::NodeNames;
 use crate::object::Object;
 use crate::runtime::{self, GroupSummary, NodeSummary};
 use crate::shared::{COMPLETE, Shared, Site};
+use crate::waiting::Deadline;
 use drepl::Schema;
 use std::collections::BTreeMap;
 use std::num::NonZeroU64;
@@ -269,18 +270,22 @@ impl Objects {
         self.wait(name, Duration::ZERO)
     }
 
-    /// An object that is there, or that comes within that time.
+    /// An object that is there, or that comes within that time. Where this node has a runtime, the rest of the time is for it to hear what
+    /// is complete on other nodes: when it has not, the object is what this node knows of it.
     ///
     /// # Errors
     /// [`Error::NoObject`]; that of a name that cannot be an object's.
     pub fn wait(&self, name: &str, timeout: Duration) -> Result<Object> {
         // A name that no object has could be that of another one's file.
         inspect::check_name(name)?;
+        let deadline = Deadline::after(timeout);
         let found = if timeout.is_zero() { self.names.get(name)? } else { self.names.wait(name, timeout)? };
         let missing = || Error::NoObject { name: name.into(), dir: self.dir().into(), waited: timeout };
         let description = found.ok_or_else(missing)?;
         let schema = description.schema(name)?;
-        Ok(self.object(name, description, schema))
+        let object = self.object(name, description, schema);
+        object.wait_heard(deadline.left())?;
+        Ok(object)
     }
 
     fn object(&self, name: &str, description: Description, schema: Schema) -> Object {

@@ -65,6 +65,13 @@ pub enum Request {
         /// Which one is to be fetched then, while the program works with this one.
         next: Option<u64>,
     },
+    /// Say when the home of an object has said what is complete of it, since this runtime runs.
+    Heard {
+        /// The object.
+        name: String,
+        /// Its id.
+        id: NonZeroU64,
+    },
     /// Say which nodes there are.
     Nodes,
     /// Say which groups of regions there are on all nodes.
@@ -118,6 +125,8 @@ pub enum Reply {
     Created(Description),
     /// Whether it was there.
     Removed(bool),
+    /// What the home of the object says is known to this node's programs, or the object is none any more.
+    Heard,
     /// All nodes, by their numbers.
     Nodes(Vec<NodeSummary>),
     /// The region, within the arena of objects, in which the fragment's versions are published from now on.

@@ -10,6 +10,7 @@ mod gateway;
 mod groups;
 mod heirs;
 mod homes;
+mod joining;
 mod mixtures;
 mod nodes;
 #[path = "common/places.rs"]
