@@ -5,7 +5,7 @@ use crate::error::{Error, Result};
 use crate::event::{Home, Told};
 use crate::keys::shown;
 use crate::member::{Granted, Member, Standing, keep};
-use crate::message::{Compare, KeyValue, RangeRequest, Response, ResponseOp, TxnRequest, delete, get, txn};
+use crate::message::{Compare, KeyValue, RangeRequest, Response, ResponseOp, TxnRequest, delete, get, put, txn};
 use crate::mirror::{Mirror, term};
 use crate::names::EtcdNames;
 use crate::queue::Queue;
@@ -235,7 +235,8 @@ impl Cluster {
     /// was quicker, they differ.
     ///
     /// # Errors
-    /// [`Error::Taken`] if another node has this one's number by now, [`Error::Lost`] if this is no node any more; those of etcd.
+    /// [`Error::Taken`] if another node has this one's number by now, [`Error::Lost`] if this is no node any more, also because others
+    /// were told so; those of etcd.
     pub fn rebuild(
         &self,
         objects: &[(String, Description)],
@@ -307,7 +308,7 @@ fn enter(
         loop {
             let node = counter::next(client, keys).await?;
             // A number that is in use although the counter is below it: of a node from before etcd lost its data.
-            if let Ok(created) = put_node(&inner, node, &info, granted.lease).await? {
+            if let Put::Done(created) = put_node(&inner, node, &info, granted.lease).await? {
                 points::hit("join.put");
                 return Ok(Arc::new(Member::new(node, info, granted, epoch, created)));
             }
@@ -343,18 +344,36 @@ async fn grant(shared: &Shared, seconds: i64) -> Result<Granted> {
     Ok(Granted { lease: granted.id, seconds: granted.ttl, sent_ns })
 }
 
-/// Puts the key of a node; the revision that made it, or what another node says there.
-async fn put_node(shared: &Shared, node: Node, info: &NodeInfo, lease: i64) -> Result<Result<i64, NodeInfo>> {
-    let key = shared.keys.node(node);
-    let answer = shared.client.txn(&TxnRequest::put_new(&key, &write_node(info), lease)).await?;
+/// What became of the key of a node that was to be put.
+enum Put {
+    /// It is there, made at this revision.
+    Done(i64),
+    /// Another node has the number.
+    Taken(NodeInfo),
+    /// Others were told that the node of this number is lost.
+    Lost,
+}
+
+async fn put_node(shared: &Shared, node: Node, info: &NodeInfo, lease: i64) -> Result<Put> {
+    let (key, mark) = (shared.keys.node(node), shared.keys.lost(node));
+    let request = TxnRequest {
+        compare: vec![Compare::created(&key, 0), Compare::created(&mark, 0)],
+        success: vec![put(&key, &write_node(info), lease)],
+        failure: vec![get(&key), get(&mark)],
+    };
+    let answer = shared.client.txn(&request).await?;
     if answer.succeeded {
-        return Ok(Ok(revision(&answer.header)));
+        return Ok(Put::Done(revision(&answer.header)));
     }
-    let found = answer.responses.first().and_then(ResponseOp::found);
-    let kv = found.ok_or_else(|| hostile(&key, "it is there and cannot be read"))?;
+    let found = |at: usize| answer.responses.get(at).and_then(ResponseOp::found);
+    let Some(kv) = found(0) else {
+        let is_lost = found(1).is_some();
+        return if is_lost { Ok(Put::Lost) } else { Err(hostile(&key, "it is there and cannot be read")) };
+    };
     let there = read_node(&kv.value).map_err(|why| hostile(&key, &why))?;
     // This very node, whose first attempt got no answer.
-    Ok(if there.incarnation == info.incarnation && kv.lease == lease { Ok(kv.create_revision) } else { Err(there) })
+    let is_own = there.incarnation == info.incarnation && kv.lease == lease;
+    Ok(if is_own { Put::Done(kv.create_revision) } else { Put::Taken(there) })
 }
 
 async fn claim(shared: &Shared, member: &Member, shards: &[Shard]) -> Result<Vec<Home>> {
@@ -432,12 +451,16 @@ async fn reenter(shared: &Shared, member: &Member, above: Option<Node>) -> Resul
     }
     let granted = grant(shared, seconds).await?;
     match put_node(shared, member.node, &member.info, granted.lease).await? {
-        Ok(created) => {
+        Put::Done(created) => {
             points::hit("reenter.put");
             member.reenter(granted, epoch, created);
             Ok(())
         }
-        Err(other) => Err(Error::Taken { node: member.node, other: other.name }),
+        Put::Taken(other) => Err(Error::Taken { node: member.node, other: other.name }),
+        Put::Lost => {
+            member.end(Standing::Lost);
+            Err(Error::Lost { node: member.node })
+        }
     }
 }
 

@@ -31,6 +31,9 @@ const NAMESAKE_LIMIT: Duration = Duration::from_secs(2);
 /// How long whoever keeps the names may take to join itself, before others do.
 const COUNT_LIMIT: Duration = Duration::from_secs(5);
 
+/// How long others have to come back when etcd has lost its data, at least: no node is given up before its lease can have ended.
+const GRACE: Duration = Duration::from_secs(10);
+
 /// How many nodes may have joined of which a machine had not heard when it ended.
 const UNHEARD: u32 = 64;
 
@@ -136,7 +139,7 @@ impl Service {
             None => capacity_bytes(&lock)? / 2,
         };
         let names = find_names(&options, &identity)?;
-        let etcd = open(&names, &identity)?;
+        let etcd = open(&names, &identity, options.lease)?;
         let numbers = Arc::new(Numbers::open(&options.dir));
         let former = numbers.former();
         let nodes = etcd.nodes().map_err(|error| names.explain(error))?;
@@ -282,8 +285,8 @@ fn find_names(options: &ServiceOptions, identity: &Identity) -> Result<Names> {
     Ok(Names { addresses, tls, keeper: Some(keeper), meeting: Some(meeting), has_lost_count })
 }
 
-fn open(names: &Names, identity: &Identity) -> Result<Etcd> {
-    let etcd = Etcd::options().prefix(format!("stillframe/{}", identity.job()));
+fn open(names: &Names, identity: &Identity, lease: Duration) -> Result<Etcd> {
+    let etcd = Etcd::options().prefix(format!("stillframe/{}", identity.job())).grace(lease.max(GRACE));
     let etcd = names.addresses.iter().fold(etcd, |etcd, address| etcd.endpoint(address.as_str()));
     let is_secret = names.addresses.iter().any(|address| address.starts_with("https://"));
     let etcd = if is_secret { etcd.tls(names.tls.clone()) } else { etcd };
