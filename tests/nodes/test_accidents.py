@@ -52,6 +52,29 @@ def test_a_node_that_dies_is_named_and_comes_back(job):
     assert reader.do("show", version=1, timeout=300) == ROWS * COLUMNS
 
 
+def test_a_node_that_died_is_named_though_it_is_back_at_once(job):
+    """Long before its lease ends, and with nothing in its memory: nobody has what its writers had."""
+    job = job(3)
+    writers = job.writers("heat", ROWS, COLUMNS, [0, 1])
+    reader = job.reader("heat", 2)
+    publish(writers, 1)
+    assert reader.do("show", version=1, timeout=300) == ROWS * COLUMNS
+    lost = job.runtimes.said[1]["node"]
+    job.nodes[1].kill()
+    job.runtimes.stop(1)
+    job.nodes[1].boot()
+    job.runtimes.start(1)
+    writers[0].do("publish", version=2)
+    with pytest.raises(Failed) as failed:
+        reader.do("show", version=2, timeout=60)
+    assert failed.value.kind == "Lost" and f"on node {lost}" in failed.value.says, failed.value
+    again = job.puppet(1)
+    again.do("find", name="heat")
+    assert again.do("write", first=60, count=60, rank=1, zeros=True, wait=60) == 1
+    publish([again], 2)
+    assert reader.do("show", version=2, timeout=300) == ROWS * COLUMNS
+
+
 def test_elements_of_a_node_that_died_are_written_again(job):
     job = job(3, lease_seconds=ENDS_SECONDS)
     writers, _ = die(job)

@@ -31,8 +31,9 @@ const LEASE_MAX: u64 = 3600;
 pub struct JoinOptions {
     name: String,
     address: String,
+    memory: u64,
     lease: Duration,
-    former: Option<Node>,
+    former: BTreeSet<Node>,
     above: Option<Node>,
     patience: Duration,
 }
@@ -43,11 +44,18 @@ impl JoinOptions {
         JoinOptions {
             name: name.into(),
             address: address.into(),
+            memory: epoch::random(),
             lease: Duration::from_secs(3),
-            former: None,
+            former: BTreeSet::new(),
             above: None,
             patience: Duration::ZERO,
         }
+    }
+
+    /// The number of its directory of regions, which it goes on with when it is started again; another one each time by default.
+    pub fn memory(mut self, memory: u64) -> Self {
+        self.memory = memory;
+        self
     }
 
     /// How long the node stays one when nothing is heard of it: whole seconds, 3 by default. etcd makes it no shorter than 2 s.
@@ -56,10 +64,10 @@ impl JoinOptions {
         self
     }
 
-    /// The number that this machine's runtime had before it ended. If the node of this number is still there, and has this one's
-    /// name, its lease is ended as soon as this one has joined: nobody has to wait for that. The caller makes sure that it runs no more.
-    pub fn former(mut self, node: Option<Node>) -> Self {
-        self.former = node;
+    /// Numbers that this machine's runtimes had before they ended. If the node of one of them is still there, and has this one's
+    /// name, its lease is ended as soon as this one has joined: nobody has to wait for that. The caller makes sure that none runs.
+    pub fn former(mut self, nodes: impl IntoIterator<Item = Node>) -> Self {
+        self.former = nodes.into_iter().collect();
         self
     }
 
@@ -94,8 +102,8 @@ impl Cluster {
     /// [`Error::Unfit`] for names that cannot be kept; [`Error::Option`] if this `etcd` has a node already; those of etcd.
     pub fn join(etcd: &Etcd, options: JoinOptions) -> Result<Cluster> {
         let shared = etcd.shared.clone();
-        let JoinOptions { name, address, lease, former, above, patience } = options;
-        let info = NodeInfo { name, address, incarnation: epoch::random() };
+        let JoinOptions { name, address, memory, lease, former, above, patience } = options;
+        let info = NodeInfo { name, address, incarnation: epoch::random(), memory };
         info.check().map_err(|why| Error::Unfit { what: format!("node '{}'", info.name), why })?;
         let seconds = lease.as_secs() + u64::from(lease.subsec_nanos() > 0);
         if !(1..=LEASE_MAX).contains(&seconds) {
@@ -105,7 +113,7 @@ impl Cluster {
             return Err(Error::option("joining", "there is a node by this handle: drop it first, or open another"));
         }
         let joined = enter(&shared, info, seconds as i64, above, patience).and_then(|cluster| {
-            cluster.end_former(former)?;
+            former.into_iter().try_for_each(|former| cluster.end_former(former))?;
             Ok(cluster)
         });
         if joined.is_err() {
@@ -247,9 +255,11 @@ impl Cluster {
         Ok(EtcdNames::new(self.shared.clone()).put_all(objects))
     }
 
-    /// Ends the lease of the node that this machine was before.
-    fn end_former(&self, former: Option<Node>) -> Result<()> {
-        let Some(former) = former.filter(|former| *former != self.node()) else { return Ok(()) };
+    /// Ends the lease of a node that this machine was before.
+    fn end_former(&self, former: Node) -> Result<()> {
+        if former == self.node() {
+            return Ok(());
+        }
         let (shared, own) = (self.shared.clone(), self.member.info.name.clone());
         self.wait("join", 2, async move {
             let request = RangeRequest { key: shared.keys.node(former), ..RangeRequest::default() };

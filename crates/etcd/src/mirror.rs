@@ -297,7 +297,7 @@ mod tests {
     }
 
     fn node(keys: &Keys, number: u32, incarnation: u64) -> KeyValue {
-        let info = NodeInfo { name: "n".into(), address: "a".into(), incarnation };
+        let info = NodeInfo { name: "n".into(), address: "a".into(), incarnation, memory: 1 };
         kv(keys.node(Node(number)), write_node(&info), 5)
     }
 

@@ -143,7 +143,7 @@ impl Service {
         let numbers = Arc::new(Numbers::open(&options.dir));
         let former = numbers.former();
         let nodes = etcd.nodes().map_err(|error| names.explain(error))?;
-        check_namesakes(&nodes, &options.name, former, address, &identity, &linking)?;
+        let namesakes = check_namesakes(&nodes, &options.name, former, address, &identity, &linking)?;
         let above = match numbers.highest() {
             // Others may have joined of whom it did not hear before it ended.
             Some(highest) if names.has_lost_count => Some(Node(highest.0.saturating_add(UNHEARD))),
@@ -153,7 +153,8 @@ impl Service {
         // Who keeps the names, or knew the job before, begins the count where others only follow.
         let patience = if names.kept_elsewhere().is_some() && above.is_none() { COUNT_LIMIT } else { Duration::ZERO };
         let joining = JoinOptions::new(&options.name, address.to_string()).lease(options.lease);
-        let joining = joining.former(former).above(above).patience(patience);
+        let joining = joining.memory(numbers.memory()).former(former.into_iter().chain(namesakes));
+        let joining = joining.above(above).patience(patience);
         let joined = stillframe_etcd::Cluster::join(&etcd, joining).map_err(|error| names.explain(error))?;
         let node = joined.node();
         points::hit("node.joined");
@@ -293,8 +294,8 @@ fn open(names: &Names, identity: &Identity, lease: Duration) -> Result<Etcd> {
     etcd.open().map_err(|error| names.explain(error))
 }
 
-/// Makes sure that no other node that lives has this one's name: all would take this one for that one, started again. One that does
-/// not answer is this one before its memory was lost.
+/// Makes sure that no other node that lives has this one's name: all would take this one for that one, started again. Those that do
+/// not answer are this one before its memory was lost.
 fn check_namesakes(
     nodes: &[(Node, NodeInfo)],
     name: &str,
@@ -302,15 +303,15 @@ fn check_namesakes(
     own: SocketAddr,
     identity: &Identity,
     options: &Options,
-) -> Result<()> {
-    let namesakes = nodes.iter().filter(|(node, info)| info.name == name && Some(*node) != former);
-    for (node, info) in namesakes {
+) -> Result<Vec<Node>> {
+    let namesakes = || nodes.iter().filter(|(node, info)| info.name == name && Some(*node) != former);
+    for (node, info) in namesakes() {
         let Ok(address) = info.address.parse::<SocketAddr>() else { continue };
         if address != own && Connection::connect(address, identity, options, NAMESAKE_LIMIT).is_ok() {
             return Err(Error::Namesake { name: name.into(), node: *node, address });
         }
     }
-    Ok(())
+    Ok(namesakes().map(|(node, _)| *node).collect())
 }
 
 /// A number above all that were given, for a machine that was the first of the job and has lost what it wrote down, as when it was
