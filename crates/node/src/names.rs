@@ -37,6 +37,8 @@ pub struct EtcdCluster {
     known: Mutex<Machines>,
     numbers: Arc<Numbers>,
     lease: Duration,
+    /// Whether the etcd is this runtime's own.
+    keeps_names: bool,
 }
 
 /// Which node each machine is.
@@ -176,13 +178,14 @@ impl Cluster for EtcdCluster {
 }
 
 impl EtcdCluster {
-    /// Of a node that has joined with such a lease, whose runtime had another number before.
+    /// Of a node that has joined with such a lease, whose runtime had another number before, and which keeps the names itself or does not.
     pub fn new(
         etcd: &Etcd,
         cluster: stillframe_etcd::Cluster,
         numbers: Arc<Numbers>,
         lease: Duration,
         former: Option<Node>,
+        keeps_names: bool,
     ) -> EtcdCluster {
         let replaced = former.into_iter().map(|former| (former, cluster.own_info().memory)).collect();
         let known = Machines { replaced, ..Machines::default() };
@@ -194,6 +197,7 @@ impl EtcdCluster {
             known: Mutex::new(known),
             numbers,
             lease,
+            keeps_names,
         }
     }
 
@@ -204,13 +208,14 @@ impl EtcdCluster {
 
     /// Whether this node is connected to all others, and has heard of nothing that ended its own role. Then no other node has become a home in
     /// its place: whoever hears from etcd that a lease has ended closes the connection before anybody claims what is free, and a new home
-    /// decides nothing for a node that has not reported to it.
+    /// decides nothing for a node that has not reported to it. Where there are no others, none would: who joins meanwhile finds nobody in
+    /// etcd, and knows of no connection to close. Nobody does by an etcd that this runtime keeps itself and does not reach.
     fn reaches_all(&self) -> bool {
         let Some(links) = self.links.get().filter(|_| self.cluster.standing() == Standing::Joined) else {
             return false;
         };
-        let mut others = self.nodes().into_iter().filter(|node| *node != self.node());
-        others.all(|node| links.traffic(node).is_connected)
+        let mut others = self.nodes().into_iter().filter(|node| *node != self.node()).peekable();
+        (others.peek().is_some() || self.keeps_names) && others.all(|node| links.traffic(node).is_connected)
     }
 
     /// This node.

@@ -168,7 +168,9 @@ impl Service {
             incarnation: joined.own_info().incarnation.into(),
             abi: stillframe_segment::head::ABI,
         };
-        let cluster = Arc::new(EtcdCluster::new(&etcd, joined, numbers.clone(), options.lease, former));
+        let keeps_names = names.keeper.is_some();
+        let cluster = EtcdCluster::new(&etcd, joined, numbers.clone(), options.lease, former, keeps_names);
+        let cluster = Arc::new(cluster);
         let links = Links::new(hello, identity, linking, options.lease);
         cluster.connect(links.clone());
         let runtime = Runtime::start_locked(node, objects.clone(), cluster.clone(), links.clone(), memory_bytes, lock)?;

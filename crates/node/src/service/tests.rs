@@ -152,3 +152,52 @@ fn a_home_that_gave_its_role_up_does_not_act_although_it_has_heard_of_no_other()
     assert!(second.cluster.give_up(&[shard_of(id.0)]).is_err());
     assert!(!own(id));
 }
+
+/// Who comes to etcd meanwhile finds no node there, and becomes the home of all: nobody tells the two of each other.
+#[test]
+fn a_node_without_others_acts_no_longer_than_its_lease_where_it_hears_nothing_of_etcd() {
+    for had_another in [false, true] {
+        let (place, etcd) = (Place::new(), Child::options().deadline(LONG).start().unwrap());
+        let proxy = proxy::Proxy::start(etcd.endpoint());
+        // Long enough for one that gets no processor for a while to keep its own.
+        let lease = Duration::from_secs(5);
+        let start = |name: &str| {
+            Service::start(ServiceOptions { names: vec![proxy.endpoint()], lease, ..place.options(name) }).unwrap()
+        };
+        let alone = start("a");
+        if had_another {
+            start("b").leave().unwrap();
+        }
+        let acts = || ids().all(|id| alone.cluster.home(id).is_some());
+        until("it is the home of all", || acts() && alone.cluster.nodes() == [alone.node()]);
+        proxy.cut();
+        until("it is the home of none", || ids().all(|id| alone.cluster.home(id).is_none()));
+    }
+}
+
+/// Whoever joins does so by that etcd, which is there or not as this node is.
+#[test]
+fn a_node_without_others_acts_on_where_it_keeps_the_names_itself() {
+    let place = Place::new();
+    let lease = Duration::from_secs(2);
+    let alone = Service::start(ServiceOptions { lease, ..place.options("a") }).unwrap();
+    let acts = || ids().all(|id| alone.cluster.home(id).is_some());
+    until("it is the home of all", acts);
+    let process = alone.names_process().unwrap().to_string();
+    let stopped = std::process::Command::new("kill").args(["-STOP", &process]).status().unwrap();
+    assert!(stopped.success());
+    thread::sleep(lease);
+    assert!(acts());
+}
+
+fn ids() -> impl Iterator<Item = ObjectId> {
+    (1..=1000).filter_map(NonZeroU64::new).map(ObjectId)
+}
+
+fn until(what: &str, is_so: impl Fn() -> bool) {
+    let begin = std::time::Instant::now();
+    while !is_so() {
+        assert!(begin.elapsed() < LONG, "{what}");
+        thread::sleep(Duration::from_millis(5));
+    }
+}
