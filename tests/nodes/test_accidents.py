@@ -68,6 +68,7 @@ def test_a_node_that_died_is_named_though_it_is_back_at_once(job):
     with pytest.raises(Failed) as failed:
         reader.do("show", version=2, timeout=60)
     assert failed.value.kind == "Lost" and f"on node {lost}" in failed.value.says, failed.value
+    assert "refuses" not in job.runtimes.log(1).read_text()
     again = job.puppet(1)
     again.do("find", name="heat")
     assert again.do("write", first=60, count=60, rank=1, zeros=True, wait=60) == 1

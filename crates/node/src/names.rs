@@ -313,9 +313,16 @@ impl EtcdCluster {
             }
             None => {}
         }
-        // Without a thread for it now, it is tried again.
-        let _ = links.add(node, info);
+        self.reach(node, info, links);
         runtime.changed_homes();
+    }
+
+    /// Sees to it that there is a connection to another node. What this machine's former runtime told is where its own one listens.
+    fn reach(&self, node: Node, info: &NodeInfo, links: &Arc<Links>) {
+        if info.address != self.cluster.own_info().address {
+            // Without a thread for it now, it is tried again.
+            let _ = links.add(node, info);
+        }
     }
 
     /// Sees to it that there are connections to all others, also to those for which there was no thread when they joined. Of one that is
@@ -323,7 +330,7 @@ impl EtcdCluster {
     pub(crate) fn reach_all(&self, links: &Arc<Links>) {
         for (node, info) in self.cluster.nodes() {
             if self.known().is_last(&info.name, node) {
-                let _ = links.add(node, &info);
+                self.reach(node, &info, links);
             }
         }
     }
