@@ -26,6 +26,9 @@ class Several:
         self.writing[name].arrays["own"][:] = value
         self.writing[name].publish(version)
 
+    def newest(self, name):
+        return self.objects[name].newest()
+
     def complete(self, name):
         """All versions that are complete and can be had, with what each has."""
         seen = self.objects[name].read("{ var seen = grid }")

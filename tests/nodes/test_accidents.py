@@ -52,6 +52,30 @@ def test_a_node_that_dies_is_named_and_comes_back(job):
     assert reader.do("show", version=1, timeout=300) == ROWS * COLUMNS
 
 
+def test_a_node_that_died_is_named_though_it_is_back_at_once(job):
+    """Long before its lease ends, and with nothing in its memory: nobody has what its writers had."""
+    job = job(3)
+    writers = job.writers("heat", ROWS, COLUMNS, [0, 1])
+    reader = job.reader("heat", 2)
+    publish(writers, 1)
+    assert reader.do("show", version=1, timeout=300) == ROWS * COLUMNS
+    lost = job.runtimes.said[1]["node"]
+    job.nodes[1].kill()
+    job.runtimes.stop(1)
+    job.nodes[1].boot()
+    job.runtimes.start(1)
+    writers[0].do("publish", version=2)
+    with pytest.raises(Failed) as failed:
+        reader.do("show", version=2, timeout=60)
+    assert failed.value.kind == "Lost" and f"on node {lost}" in failed.value.says, failed.value
+    assert "refuses" not in job.runtimes.log(1).read_text()
+    again = job.puppet(1)
+    again.do("find", name="heat")
+    assert again.do("write", first=60, count=60, rank=1, zeros=True, wait=60) == 1
+    publish([again], 2)
+    assert reader.do("show", version=2, timeout=300) == ROWS * COLUMNS
+
+
 def test_elements_of_a_node_that_died_are_written_again(job):
     job = job(3, lease_seconds=ENDS_SECONDS)
     writers, _ = die(job)
@@ -228,6 +252,45 @@ def test_etcd_ends_and_is_back(job, is_empty):
     more = eventually(lambda: job.writers("more", ROWS, COLUMNS, [1]), Failed)
     publish(more, 1)
     assert job.reader("more", 0).do("show", version=1, timeout=300) == ROWS * COLUMNS
+
+
+def test_a_node_that_was_given_up_when_etcd_lost_its_data_joins_anew(job):
+    """Node 3 is cut off while etcd loses its data, for longer than others wait for it, and does not hear that."""
+    job = job(3, etcd_on=0, lease_seconds=ENDS_SECONDS)
+    names = [f"heat{number}" for number in range(6)]
+    apart, beside = job.puppet(2, "several.py"), job.puppet(1, "several.py")
+    apart.do("create", names=names)
+    beside.do("find", names=names)
+    for name in names:
+        apart.do("write", name=name, wait=60)
+        apart.do("publish", name=name, version=1, value=111)
+        eventually(lambda name=name: beside.do("complete", name=name)["1"], KeyError)
+    lost = job.runtimes.said[2]["node"]
+    job.nodes.partition({0, 1}, {2})
+    job.runtimes.etcd.kill()
+    job.runtimes.etcd.start(is_empty=True)
+
+    def numbers():
+        ls = job.nodes[1].run([job.runtimes.still, "ls", "--json"], cwd="/")
+        return {node["name"]: node["number"] for node in json.loads(ls.stdout)["nodes"]}
+
+    def is_so(what):
+        assert what(numbers())
+
+    eventually(lambda: is_so(lambda numbers: "node3" not in numbers), AssertionError)
+    job.nodes.mend()
+    eventually(lambda: is_so(lambda numbers: numbers.get("node3", lost) > lost), AssertionError)
+    for name in names:
+        version = 1
+
+        def publish_next(name=name):
+            nonlocal version
+            # Far above what the home may have come to that others had meanwhile.
+            version += 1000
+            apart.do("publish", name=name, version=version, value=version)
+            assert beside.do("newest", name=name) >= 1000
+
+        eventually(publish_next, AssertionError)
 
 
 def test_reading_goes_on_without_etcd(job):

@@ -5,7 +5,7 @@ use crate::error::{Error, Result};
 use crate::event::{Home, Told};
 use crate::keys::shown;
 use crate::member::{Granted, Member, Standing, keep};
-use crate::message::{Compare, KeyValue, RangeRequest, Response, ResponseOp, TxnRequest, delete, get, txn};
+use crate::message::{Compare, KeyValue, RangeRequest, Response, ResponseOp, TxnRequest, delete, get, put, txn};
 use crate::mirror::{Mirror, term};
 use crate::names::EtcdNames;
 use crate::queue::Queue;
@@ -31,8 +31,9 @@ const LEASE_MAX: u64 = 3600;
 pub struct JoinOptions {
     name: String,
     address: String,
+    memory: u64,
     lease: Duration,
-    former: Option<Node>,
+    former: BTreeSet<Node>,
     above: Option<Node>,
     patience: Duration,
 }
@@ -43,11 +44,18 @@ impl JoinOptions {
         JoinOptions {
             name: name.into(),
             address: address.into(),
+            memory: epoch::random(),
             lease: Duration::from_secs(3),
-            former: None,
+            former: BTreeSet::new(),
             above: None,
             patience: Duration::ZERO,
         }
+    }
+
+    /// The number of its directory of regions, which it goes on with when it is started again; another one each time by default.
+    pub fn memory(mut self, memory: u64) -> Self {
+        self.memory = memory;
+        self
     }
 
     /// How long the node stays one when nothing is heard of it: whole seconds, 3 by default. etcd makes it no shorter than 2 s.
@@ -56,10 +64,10 @@ impl JoinOptions {
         self
     }
 
-    /// The number that this machine's runtime had before it ended. If the node of this number is still there, and has this one's
-    /// name, its lease is ended as soon as this one has joined: nobody has to wait for that. The caller makes sure that it runs no more.
-    pub fn former(mut self, node: Option<Node>) -> Self {
-        self.former = node;
+    /// Numbers that this machine's runtimes had before they ended. If the node of one of them is still there, and has this one's
+    /// name, its lease is ended as soon as this one has joined: nobody has to wait for that. The caller makes sure that none runs.
+    pub fn former(mut self, nodes: impl IntoIterator<Item = Node>) -> Self {
+        self.former = nodes.into_iter().collect();
         self
     }
 
@@ -94,8 +102,8 @@ impl Cluster {
     /// [`Error::Unfit`] for names that cannot be kept; [`Error::Option`] if this `etcd` has a node already; those of etcd.
     pub fn join(etcd: &Etcd, options: JoinOptions) -> Result<Cluster> {
         let shared = etcd.shared.clone();
-        let JoinOptions { name, address, lease, former, above, patience } = options;
-        let info = NodeInfo { name, address, incarnation: epoch::random() };
+        let JoinOptions { name, address, memory, lease, former, above, patience } = options;
+        let info = NodeInfo { name, address, incarnation: epoch::random(), memory };
         info.check().map_err(|why| Error::Unfit { what: format!("node '{}'", info.name), why })?;
         let seconds = lease.as_secs() + u64::from(lease.subsec_nanos() > 0);
         if !(1..=LEASE_MAX).contains(&seconds) {
@@ -105,7 +113,7 @@ impl Cluster {
             return Err(Error::option("joining", "there is a node by this handle: drop it first, or open another"));
         }
         let joined = enter(&shared, info, seconds as i64, above, patience).and_then(|cluster| {
-            cluster.end_former(former)?;
+            former.into_iter().try_for_each(|former| cluster.end_former(former))?;
             Ok(cluster)
         });
         if joined.is_err() {
@@ -235,7 +243,8 @@ impl Cluster {
     /// was quicker, they differ.
     ///
     /// # Errors
-    /// [`Error::Taken`] if another node has this one's number by now, [`Error::Lost`] if this is no node any more; those of etcd.
+    /// [`Error::Taken`] if another node has this one's number by now, [`Error::Lost`] if this is no node any more, also because others
+    /// were told so; those of etcd.
     pub fn rebuild(
         &self,
         objects: &[(String, Description)],
@@ -246,9 +255,11 @@ impl Cluster {
         Ok(EtcdNames::new(self.shared.clone()).put_all(objects))
     }
 
-    /// Ends the lease of the node that this machine was before.
-    fn end_former(&self, former: Option<Node>) -> Result<()> {
-        let Some(former) = former.filter(|former| *former != self.node()) else { return Ok(()) };
+    /// Ends the lease of a node that this machine was before.
+    fn end_former(&self, former: Node) -> Result<()> {
+        if former == self.node() {
+            return Ok(());
+        }
         let (shared, own) = (self.shared.clone(), self.member.info.name.clone());
         self.wait("join", 2, async move {
             let request = RangeRequest { key: shared.keys.node(former), ..RangeRequest::default() };
@@ -307,7 +318,7 @@ fn enter(
         loop {
             let node = counter::next(client, keys).await?;
             // A number that is in use although the counter is below it: of a node from before etcd lost its data.
-            if let Ok(created) = put_node(&inner, node, &info, granted.lease).await? {
+            if let Put::Done(created) = put_node(&inner, node, &info, granted.lease).await? {
                 points::hit("join.put");
                 return Ok(Arc::new(Member::new(node, info, granted, epoch, created)));
             }
@@ -343,18 +354,36 @@ async fn grant(shared: &Shared, seconds: i64) -> Result<Granted> {
     Ok(Granted { lease: granted.id, seconds: granted.ttl, sent_ns })
 }
 
-/// Puts the key of a node; the revision that made it, or what another node says there.
-async fn put_node(shared: &Shared, node: Node, info: &NodeInfo, lease: i64) -> Result<Result<i64, NodeInfo>> {
-    let key = shared.keys.node(node);
-    let answer = shared.client.txn(&TxnRequest::put_new(&key, &write_node(info), lease)).await?;
+/// What became of the key of a node that was to be put.
+enum Put {
+    /// It is there, made at this revision.
+    Done(i64),
+    /// Another node has the number.
+    Taken(NodeInfo),
+    /// Others were told that the node of this number is lost.
+    Lost,
+}
+
+async fn put_node(shared: &Shared, node: Node, info: &NodeInfo, lease: i64) -> Result<Put> {
+    let (key, mark) = (shared.keys.node(node), shared.keys.lost(node));
+    let request = TxnRequest {
+        compare: vec![Compare::created(&key, 0), Compare::created(&mark, 0)],
+        success: vec![put(&key, &write_node(info), lease)],
+        failure: vec![get(&key), get(&mark)],
+    };
+    let answer = shared.client.txn(&request).await?;
     if answer.succeeded {
-        return Ok(Ok(revision(&answer.header)));
+        return Ok(Put::Done(revision(&answer.header)));
     }
-    let found = answer.responses.first().and_then(ResponseOp::found);
-    let kv = found.ok_or_else(|| hostile(&key, "it is there and cannot be read"))?;
+    let found = |at: usize| answer.responses.get(at).and_then(ResponseOp::found);
+    let Some(kv) = found(0) else {
+        let is_lost = found(1).is_some();
+        return if is_lost { Ok(Put::Lost) } else { Err(hostile(&key, "it is there and cannot be read")) };
+    };
     let there = read_node(&kv.value).map_err(|why| hostile(&key, &why))?;
     // This very node, whose first attempt got no answer.
-    Ok(if there.incarnation == info.incarnation && kv.lease == lease { Ok(kv.create_revision) } else { Err(there) })
+    let is_own = there.incarnation == info.incarnation && kv.lease == lease;
+    Ok(if is_own { Put::Done(kv.create_revision) } else { Put::Taken(there) })
 }
 
 async fn claim(shared: &Shared, member: &Member, shards: &[Shard]) -> Result<Vec<Home>> {
@@ -432,12 +461,16 @@ async fn reenter(shared: &Shared, member: &Member, above: Option<Node>) -> Resul
     }
     let granted = grant(shared, seconds).await?;
     match put_node(shared, member.node, &member.info, granted.lease).await? {
-        Ok(created) => {
+        Put::Done(created) => {
             points::hit("reenter.put");
             member.reenter(granted, epoch, created);
             Ok(())
         }
-        Err(other) => Err(Error::Taken { node: member.node, other: other.name }),
+        Put::Taken(other) => Err(Error::Taken { node: member.node, other: other.name }),
+        Put::Lost => {
+            member.end(Standing::Lost);
+            Err(Error::Lost { node: member.node })
+        }
     }
 }
 

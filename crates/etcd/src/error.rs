@@ -64,8 +64,12 @@ pub enum Error {
         /// What is wrong with it.
         why: String,
     },
-    /// The lease of this node ended: it is no node any more.
-    #[error("etcd: node {} was lost, for its lease ended: join again, which makes it another node", node.0)]
+    /// The lease of this node ended, or others gave it up when etcd had lost its data: it is no node any more.
+    #[error(
+        "etcd: node {} was lost, for its lease ended or others had not heard of it for too long: join again, which makes it \
+         another node",
+        node.0
+    )]
     Lost {
         /// The number that it had.
         node: Node,

@@ -26,7 +26,7 @@ pub enum Event {
         /// What it says of itself.
         info: NodeInfo,
     },
-    /// A node left, or its lease ended. It does not come back.
+    /// A node left, its lease ended, or it has not come back since [`NamesLost`](Event::NamesLost). It does not come back.
     NodeLost {
         /// Its number.
         node: Node,

@@ -16,6 +16,8 @@ pub enum Key {
     Object(String),
     /// `node/NUMBER`: a node, under its lease.
     Node(Node),
+    /// `lost/NUMBER`: nobody has the number any more.
+    Lost(Node),
     /// `home/SHARD`: which node is the home of these objects, under its lease.
     Home(Shard),
     /// `epoch`: tells one life of etcd's data from the next.
@@ -48,6 +50,10 @@ impl Keys {
         self.under(&format!("node/{}", node.0))
     }
 
+    pub fn lost(&self, node: Node) -> Vec<u8> {
+        self.under(&format!("lost/{}", node.0))
+    }
+
     pub fn home(&self, shard: Shard) -> Vec<u8> {
         self.under(&format!("home/{}", shard.number()))
     }
@@ -72,6 +78,10 @@ impl Keys {
 
     pub fn nodes(&self) -> (Vec<u8>, Vec<u8>) {
         self.below("node/")
+    }
+
+    pub fn all_lost(&self) -> (Vec<u8>, Vec<u8>) {
+        self.below("lost/")
     }
 
     pub fn homes(&self) -> (Vec<u8>, Vec<u8>) {
@@ -114,11 +124,12 @@ pub fn read(key: &[u8]) -> Result<Key, String> {
         }
         Some(("object", name)) => Ok(Key::Object(name.into())),
         Some(("node", number)) => Ok(Key::Node(Node(canonical(number)?))),
+        Some(("lost", number)) => Ok(Key::Lost(Node(canonical(number)?))),
         Some(("home", number)) => {
             let shard = Shard::new(canonical(number)?);
             shard.map(Key::Home).ok_or_else(|| format!("there are only {SHARDS} shards"))
         }
-        _ => Err("it is none of object/NAME, node/NUMBER, home/SHARD, epoch, counter".into()),
+        _ => Err("it is none of object/NAME, node/NUMBER, lost/NUMBER, home/SHARD, epoch, counter".into()),
     }
 }
 
@@ -144,6 +155,7 @@ mod tests {
         let read = |key: Vec<u8>| keys.read(&key);
         assert_eq!(read(keys.object("a/b")), Ok(Key::Object("a/b".into())));
         assert_eq!(read(keys.node(Node(u32::MAX))), Ok(Key::Node(Node(u32::MAX))));
+        assert_eq!(read(keys.lost(Node(3))), Ok(Key::Lost(Node(3))));
         assert_eq!(read(keys.home(Shard::new(63).unwrap())), Ok(Key::Home(Shard::new(63).unwrap())));
         assert_eq!(read(keys.epoch()), Ok(Key::Epoch));
         assert_eq!(read(keys.counter()), Ok(Key::Counter));
@@ -153,8 +165,8 @@ mod tests {
 
     #[test]
     fn keys_that_nobody_writes_are_refused() {
-        for key in ["", "object/", "node/", "node/01", "node/+1", "node/4294967296", "home/64", "home/x", "epoch/", "x"]
-        {
+        let numbers = ["node/", "node/01", "node/+1", "node/4294967296", "lost/", "lost/01", "home/64", "home/x"];
+        for key in ["", "object/", "epoch/", "x"].into_iter().chain(numbers) {
             assert!(read(key.as_bytes()).is_err(), "{key}");
         }
         assert!(read(b"object/\xff").is_err());

@@ -35,7 +35,7 @@
 //! * What is in etcd may be anybody's. Keys and values are checked and bounded when they are read, and refused by their key.
 //!
 //! Modules, from the bottom up; each uses only those above it in this list: [`error`], [`shard`], [`keys`], [`values`], [`event`],
-//! `message`, [`options`], `client`, `reactor`, `pages`, `epoch`, `counter`, `mirror`, `queue`, [`member`], `watch`, `gather`,
+//! `message`, [`options`], `client`, `reactor`, `pages`, `epoch`, `counter`, `lost`, `mirror`, `queue`, [`member`], `watch`, `gather`,
 //! `shared`, [`names`], [`cluster`]; [`child`] stands beside them.
 #![deny(unsafe_code)]
 
@@ -48,6 +48,7 @@ pub mod error;
 pub mod event;
 mod gather;
 pub mod keys;
+mod lost;
 pub mod member;
 mod message;
 mod mirror;

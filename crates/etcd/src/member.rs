@@ -25,7 +25,7 @@ pub enum Standing {
     Joined,
     /// etcd lost its data, and this node with them; [`Cluster::rebuild`](crate::Cluster::rebuild) puts it there again.
     Forgotten,
-    /// Its lease ended; it is no node any more.
+    /// It is no node any more: its lease ended, or others were told that it is lost.
     Lost,
 }
 
@@ -106,7 +106,7 @@ impl Member {
         self.ends_ns.store(end_ns(sent_ns, seconds), Ordering::Release);
     }
 
-    fn end(&self, standing: Standing) {
+    pub fn end(&self, standing: Standing) {
         let mut state = self.state();
         state.standing = standing;
         state.held.clear();

@@ -2,6 +2,7 @@
 
 use crate::event::{Event, Home};
 use crate::keys::{Key, Keys, shown};
+use crate::lost::Unmarked;
 use crate::message::KeyValue;
 use crate::shard::{SHARDS, Shard, shard_of};
 use crate::values::{Epoch, NodeInfo, TERM_MAX, read_description, read_epoch, read_home, read_node};
@@ -22,6 +23,7 @@ struct Known<T> {
 /// What is read one after the other when all is read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Part {
+    Lost,
     Nodes,
     Homes,
     Objects,
@@ -36,6 +38,10 @@ pub(crate) struct Mirror {
     nodes: BTreeMap<Node, Known<NodeInfo>>,
     homes: BTreeMap<Shard, Known<Home>>,
     objects: HashMap<String, Known<NonZeroU64>>,
+    /// Numbers that were told as lost: nobody has one of them again.
+    lost: BTreeSet<Node>,
+    /// Those of which etcd has still to be told, since it lost its data, and those that are to be lost then.
+    unmarked: BTreeMap<Node, Unmarked>,
     round: u64,
     floor: Revision,
     /// The incarnation of the node that is told; 0 before there is one.
@@ -78,6 +84,11 @@ impl Mirror {
         *self = Mirror { epoch, revision, round, floor, reader, ..Mirror::default() };
     }
 
+    /// Numbers that etcd has still to be told that they are lost.
+    pub fn unmarked(&self) -> Vec<(Node, Unmarked)> {
+        self.unmarked.iter().map(|(node, unmarked)| (*node, *unmarked)).collect()
+    }
+
     /// A number that no term of the lives before exceeds.
     pub fn floor(&self) -> Revision {
         self.floor
@@ -100,6 +111,8 @@ impl Mirror {
             return Vec::new();
         }
         self.floor = self.floor.max(highest);
+        // Who was told as lost may not have heard so, and would be the first to come back.
+        self.unmarked = self.lost.iter().map(|node| (*node, Unmarked::Told)).collect();
         self.nodes.values_mut().for_each(|known| known.is_confirmed = false);
         self.objects.values_mut().for_each(|known| known.is_confirmed = false);
         let homes = std::mem::take(&mut self.homes);
@@ -111,16 +124,29 @@ impl Mirror {
     pub fn end(&mut self, part: Part) -> Vec<Event> {
         let round = self.round;
         match part {
-            Part::Nodes => gone(&mut self.nodes, |known| known.is_confirmed && known.round != round, lost),
+            Part::Lost => Vec::new(),
+            Part::Nodes => {
+                let events = gone(&mut self.nodes, |known| known.is_confirmed && known.round != round, lost);
+                self.note_lost(events)
+            }
             Part::Homes => gone(&mut self.homes, |known| known.round != round, homeless),
             Part::Objects => gone(&mut self.objects, |known| known.is_confirmed && known.round != round, removed),
         }
     }
 
-    /// Gives up what did not come back.
+    /// Gives up what did not come back: nodes once etcd has [marks](Mirror::unmarked) of them, so that they cannot any more.
     pub fn give_up(&mut self) -> Vec<Event> {
-        let mut events = gone(&mut self.nodes, |known| !known.is_confirmed, lost);
-        events.extend(gone(&mut self.objects, |known| !known.is_confirmed, removed));
+        let missing = self.nodes.iter().filter(|(_, known)| !known.is_confirmed);
+        self.unmarked.extend(missing.map(|(node, _)| (*node, Unmarked::Missing)));
+        gone(&mut self.objects, |known| !known.is_confirmed, removed)
+    }
+
+    fn note_lost(&mut self, events: Vec<Event>) -> Vec<Event> {
+        let lost = events.iter().filter_map(|event| match event {
+            Event::NodeLost { node } => Some(*node),
+            _ => None,
+        });
+        self.lost.extend(lost);
         events
     }
 
@@ -134,6 +160,7 @@ impl Mirror {
         let put = match key {
             Key::Object(name) => self.put_object(name, kv),
             Key::Node(node) => self.put_node(node, kv),
+            Key::Lost(node) => Ok(self.put_lost(node)),
             Key::Home(shard) => self.put_home(shard, kv),
             Key::Epoch | Key::Counter => Ok(Vec::new()),
         };
@@ -155,15 +182,32 @@ impl Mirror {
 
     fn put_node(&mut self, node: Node, kv: &KeyValue) -> Result<Vec<Event>, String> {
         let info = read_node(&kv.value)?;
-        let known = Known { what: info.clone(), round: self.round, is_confirmed: true };
-        let before = self.nodes.insert(node, known).map(|known| known.what);
-        let mut events = Vec::new();
-        if before.as_ref().is_some_and(|before| before.incarnation == info.incarnation) {
-            return Ok(events);
+        if self.lost.contains(&node) {
+            self.unmarked.insert(node, Unmarked::Told);
+            return Ok(Vec::new());
         }
-        events.extend(before.map(|_| Event::NodeLost { node }));
-        events.push(Event::NodeJoined { node, info });
-        Ok(events)
+        self.unmarked.remove(&node);
+        let known = Known { what: info.clone(), round: self.round, is_confirmed: true };
+        match self.nodes.get(&node) {
+            Some(before) if before.what.incarnation != info.incarnation => {
+                // Where etcd lost its count another got the number. For whoever is told that the one before is lost it is nobody's.
+                self.nodes.remove(&node);
+                self.unmarked.insert(node, Unmarked::Told);
+                Ok(self.note_lost(vec![Event::NodeLost { node }]))
+            }
+            before => {
+                let is_new = before.is_none();
+                self.nodes.insert(node, known);
+                Ok(is_new.then_some(Event::NodeJoined { node, info }).into_iter().collect())
+            }
+        }
+    }
+
+    /// Nobody has this number any more.
+    fn put_lost(&mut self, node: Node) -> Vec<Event> {
+        self.unmarked.remove(&node);
+        self.lost.insert(node);
+        self.nodes.remove(&node).map(|known| lost(node, known.what)).into_iter().collect()
     }
 
     fn put_home(&mut self, shard: Shard, kv: &KeyValue) -> Result<Vec<Event>, String> {
@@ -183,9 +227,9 @@ impl Mirror {
             Ok(Key::Node(node)) => self.nodes.remove(&node).map(|known| lost(node, known.what)),
             Ok(Key::Home(shard)) => self.homes.remove(&shard).map(|known| homeless(shard, known.what)),
             // What was refused when it came is not told when it goes.
-            Ok(Key::Epoch | Key::Counter) | Err(_) => None,
+            Ok(Key::Lost(_) | Key::Epoch | Key::Counter) | Err(_) => None,
         };
-        event.into_iter().collect()
+        self.note_lost(event.into_iter().collect())
     }
 
     /// Whether this is another epoch than the one that is known, so that all has to be read anew.
@@ -253,15 +297,21 @@ mod tests {
     }
 
     fn node(keys: &Keys, number: u32, incarnation: u64) -> KeyValue {
-        let info = NodeInfo { name: "n".into(), address: "a".into(), incarnation };
+        let info = NodeInfo { name: "n".into(), address: "a".into(), incarnation, memory: 1 };
         kv(keys.node(Node(number)), write_node(&info), 5)
+    }
+
+    fn mark(keys: &Keys, number: u32) -> KeyValue {
+        kv(keys.lost(Node(number)), b"{}".to_vec(), 5)
     }
 
     /// Reads all, of which these are.
     fn read(mirror: &mut Mirror, keys: &Keys, epoch: Epoch, revision: u64, all: &[KeyValue]) -> Vec<Event> {
         let mut events = mirror.begin(epoch, revision);
         events.extend(all.iter().flat_map(|kv| mirror.put(keys, kv)));
-        events.extend([Part::Nodes, Part::Homes, Part::Objects].into_iter().flat_map(|part| mirror.end(part)));
+        events.extend(
+            [Part::Lost, Part::Nodes, Part::Homes, Part::Objects].into_iter().flat_map(|part| mirror.end(part)),
+        );
         events
     }
 
@@ -288,13 +338,52 @@ mod tests {
         assert_eq!(mirror.home(shard), Some(Home { node: Node(1), term: 1009 }));
         let events = read(&mut mirror, &keys, epoch(2), 3, &[node(&keys, 1, 99)]);
         assert_eq!(events[..2], [Event::NamesLost, Event::HomeChanged { shard, home: None }]);
-        assert_eq!(events[2], Event::NodeLost { node: Node(1) }, "its number is another's");
-        assert!(matches!(events[3..], [Event::NodeJoined { .. }]));
+        assert_eq!(events[2..], [Event::NodeLost { node: Node(1) }], "its number is another's, who is none");
         assert_eq!(mirror.floor(), 1010);
         assert_eq!(mirror.put(&keys, &object(&keys, "u", 1)), [], "it came back");
         let gone = Event::ObjectRemoved { name: "v".into(), id: NonZeroU64::new(2).unwrap() };
-        assert_eq!(mirror.give_up(), [Event::NodeLost { node: Node(2) }, gone]);
+        assert_eq!(mirror.give_up(), [gone]);
         assert_eq!(mirror.give_up(), []);
+        assert_eq!(mirror.unmarked(), [(Node(1), Unmarked::Told), (Node(2), Unmarked::Missing)]);
+        assert_eq!(mirror.put(&keys, &mark(&keys, 2)), [Event::NodeLost { node: Node(2) }]);
+        assert_eq!(mirror.unmarked(), [(Node(1), Unmarked::Told)]);
+    }
+
+    #[test]
+    fn who_comes_back_until_it_is_marked_is_not_lost() {
+        let (keys, mut mirror) = (Keys::new("job"), Mirror::default());
+        let all = [node(&keys, 1, 7)];
+        read(&mut mirror, &keys, epoch(1), 10, &all);
+        read(&mut mirror, &keys, epoch(2), 3, &[]);
+        mirror.give_up();
+        assert_eq!(mirror.unmarked(), [(Node(1), Unmarked::Missing)]);
+        assert_eq!(mirror.put(&keys, &all[0]), []);
+        assert_eq!(mirror.unmarked(), []);
+    }
+
+    #[test]
+    fn who_was_told_as_lost_is_told_no_more_in_whatever_data() {
+        let keys = Keys::new("job");
+        for is_by_mark in [false, true] {
+            let mut mirror = Mirror::default();
+            let all = [node(&keys, 1, 7), node(&keys, 2, 8)];
+            read(&mut mirror, &keys, epoch(1), 10, &all);
+            let lost = match is_by_mark {
+                true => mirror.put(&keys, &mark(&keys, 1)),
+                false => mirror.delete(&keys, &keys.node(Node(1))),
+            };
+            assert_eq!(lost, [Event::NodeLost { node: Node(1) }]);
+            assert_eq!(mirror.unmarked(), []);
+            assert_eq!(read(&mut mirror, &keys, epoch(2), 3, &all), [Event::NamesLost]);
+            assert_eq!(mirror.unmarked(), [(Node(1), Unmarked::Told)]);
+            assert_eq!(mirror.put(&keys, &mark(&keys, 1)), []);
+            assert_eq!(mirror.delete(&keys, &keys.node(Node(1))), []);
+            // And once more, where another was quicker.
+            let marked = [mark(&keys, 1), node(&keys, 2, 8)];
+            assert_eq!(read(&mut mirror, &keys, epoch(3), 3, &marked), [Event::NamesLost]);
+            assert_eq!(mirror.unmarked(), []);
+            assert_eq!(mirror.nodes().len(), 1);
+        }
     }
 
     #[test]

@@ -74,6 +74,9 @@ pub struct NodeInfo {
     /// A number by chance, which tells one start of a runtime from every other: also from those that etcd gave the same number when it
     /// had lost its data.
     pub incarnation: u64,
+    /// A number by chance that belongs to its directory of regions: a node of the same name with the same one is this one's runtime, started
+    /// again. With another one, what this one had in its memory is gone.
+    pub memory: u64,
 }
 
 impl NodeInfo {

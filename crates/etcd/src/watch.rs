@@ -5,6 +5,7 @@ use crate::epoch;
 use crate::error::{Error, Result};
 use crate::event::{Event, Told};
 use crate::keys::{Key, Keys, shown};
+use crate::lost::{self, Unmarked};
 use crate::member::Member;
 use crate::message::{KeyValue, WatchCreate, WatchRequest, WatchResponse};
 use crate::mirror::{Mirror, Part};
@@ -19,12 +20,16 @@ use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use stillframe_object::Description;
+use stillframe_roster::writer::Node;
 use tokio::sync::{mpsc, watch};
 use tokio::time::{Instant, sleep, sleep_until, timeout};
 
 /// How long to wait before etcd is asked again after a failure; doubled each time. A call has tried all addresses by then.
 const PAUSE_MIN: Duration = Duration::from_millis(20);
 const PAUSE_MAX: Duration = Duration::from_millis(200);
+
+/// How soon etcd is told once more that nodes are lost.
+const AGAIN: Duration = Duration::from_secs(1);
 
 /// Who is told of changes.
 pub(crate) struct Subscriber {
@@ -79,9 +84,17 @@ impl Watch {
             subscribers: sender,
             changed: watch::Sender::new(()),
         });
-        let (subscriber, give_up_at, refused) = (None, None, None);
-        let watcher =
-            Watcher { client, keys, watch: watch.clone(), subscribers, subscriber, grace, give_up_at, refused };
+        let watcher = Watcher {
+            client,
+            keys,
+            watch: watch.clone(),
+            subscribers,
+            subscriber: None,
+            grace,
+            give_up_at: None,
+            mark_at: None,
+            refused: None,
+        };
         reactor.spawn(watcher.run());
         watch
     }
@@ -135,6 +148,13 @@ impl Watch {
     }
 }
 
+async fn sleep_or_never(at: Option<Instant>) {
+    match at {
+        Some(at) => sleep_until(at).await,
+        None => std::future::pending().await,
+    }
+}
+
 /// Why a stream of changes ended.
 enum End {
     /// It can be gone on with where it stopped.
@@ -152,6 +172,8 @@ struct Watcher {
     grace: Duration,
     /// When what did not come back after a loss is given up.
     give_up_at: Option<Instant>,
+    /// When etcd is to be told which nodes are lost.
+    mark_at: Option<Instant>,
     /// What kept all from being read the last time: it is told once.
     refused: Option<Event>,
 }
@@ -210,14 +232,18 @@ impl Watcher {
             self.give_up_at = Some(Instant::now() + self.grace);
         }
         self.tell(revision, events).await;
-        let parts =
-            [(Part::Nodes, self.keys.nodes()), (Part::Homes, self.keys.homes()), (Part::Objects, self.keys.objects())];
+        let parts = [
+            (Part::Lost, self.keys.all_lost()),
+            (Part::Nodes, self.keys.nodes()),
+            (Part::Homes, self.keys.homes()),
+            (Part::Objects, self.keys.objects()),
+        ];
         for (part, range) in parts {
             let (mut pages, mut nodes) = (Pages::new(range, revision as i64, false), Vec::new());
             while let Some(page) = pages.next(&self.client).await? {
                 match part {
                     Part::Nodes => nodes.extend(page),
-                    Part::Homes | Part::Objects => {
+                    Part::Lost | Part::Homes | Part::Objects => {
                         for kv in page {
                             self.put(revision, &kv).await;
                         }
@@ -253,13 +279,8 @@ impl Watcher {
         let create = WatchCreate { key, range_end, start_revision: known as i64, fragment: true };
         let mut stream = self.client.watch(&WatchRequest { create: Some(create) }).await?;
         loop {
-            let give_up_at = self.give_up_at;
-            let give_up = async {
-                match give_up_at {
-                    Some(at) => sleep_until(at).await,
-                    None => std::future::pending().await,
-                }
-            };
+            self.mark_at = (!self.unmarked().is_empty()).then(|| self.mark_at.unwrap_or_else(Instant::now));
+            let (give_up, mark) = (sleep_or_never(self.give_up_at), sleep_or_never(self.mark_at));
             tokio::select! {
                 answer = stream.message() => match answer {
                     Ok(Some(answer)) => {
@@ -286,8 +307,21 @@ impl Watcher {
                     };
                     self.tell(revision, events).await;
                 }
+                () = mark => {
+                    // What etcd has of them by then, this watch tells. Where it cannot be told now, it is tried again.
+                    self.mark_at = Some(Instant::now() + AGAIN);
+                    let _ = lost::mark(&self.client, &self.keys, &self.unmarked()).await;
+                }
             }
         }
+    }
+
+    /// Numbers that etcd has still to be told that they are lost; none where nobody is told. Whether its own is, a node learns from others.
+    fn unmarked(&self) -> Vec<(Node, Unmarked)> {
+        let Some(subscriber) = &self.subscriber else { return Vec::new() };
+        let mut unmarked = self.watch.mirror().unmarked();
+        unmarked.retain(|(node, _)| *node != subscriber.member.node);
+        unmarked
     }
 
     async fn take_answer(&mut self, answer: WatchResponse, known: u64) -> Result<Option<End>> {
@@ -300,7 +334,8 @@ impl Watcher {
                 Err(Error::Refused { endpoint, call: "watch", code: 0, message: answer.cancel_reason })
             };
         }
-        if answer.created && u64::try_from(revision).is_ok_and(|revision| revision < known) {
+        // It may have been asked for of an etcd that has lost its data since: what it tells from now on is of those that it has now.
+        if answer.created && (u64::try_from(revision).is_ok_and(|revision| revision < known) || !self.resume().await?) {
             return Ok(Some(End::Anew));
         }
         let mut events = answer.events;

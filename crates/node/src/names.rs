@@ -37,35 +37,70 @@ pub struct EtcdCluster {
     known: Mutex<Machines>,
     numbers: Arc<Numbers>,
     lease: Duration,
+    /// Whether the etcd is this runtime's own.
+    keeps_names: bool,
 }
 
 /// Which node each machine is.
 #[derive(Debug, Default)]
 struct Machines {
-    /// The number that its runtime had last, by the machine's name.
-    last: BTreeMap<String, Node>,
+    /// What each was last, by its name.
+    last: BTreeMap<String, Machine>,
     /// Numbers that machines had before, of which etcd has still to tell that they are lost.
     former: BTreeSet<Node>,
-    /// All numbers that machines had before.
-    replaced: BTreeSet<Node>,
+    /// All numbers that machines had before whose memory is still there, with the number of that.
+    replaced: BTreeMap<Node, u64>,
+}
+
+/// A machine, as the newest runtime there told of it.
+#[derive(Debug)]
+struct Machine {
+    node: Node,
+    memory: u64,
+    /// Whether it was told that it is lost.
+    is_lost: bool,
+}
+
+/// What became of the node that a machine was before.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Former {
+    /// The runtime was started again, and goes on with the same memory.
+    Replaced(Node),
+    /// What it had in memory is gone, and nobody has said so yet.
+    Lost(Node),
 }
 
 impl Machines {
-    /// A machine has this number from now on; the one before, if it had another.
-    fn join(&mut self, name: &str, node: Node) -> Option<Node> {
+    /// A machine has this number from now on, and this memory; the one before, if it had another number.
+    fn join(&mut self, name: &str, node: Node, memory: u64) -> Option<Former> {
         // Where etcd lost its count, a number may be given once more: then it is no other machine's any more.
         self.former.remove(&node);
         self.replaced.remove(&node);
-        self.last.retain(|other, last| other == name || *last != node);
-        let former = self.last.insert(name.into(), node).filter(|former| *former != node)?;
-        self.former.insert(former);
-        self.replaced.insert(former);
-        Some(former)
+        self.last.retain(|other, last| other == name || last.node != node);
+        let before = self.last.insert(name.into(), Machine { node, memory, is_lost: false })?;
+        if before.node == node {
+            return None;
+        }
+        if !before.is_lost {
+            self.former.insert(before.node);
+        }
+        if before.memory == memory {
+            self.replaced.insert(before.node, memory);
+            return Some(Former::Replaced(before.node));
+        }
+        self.replaced.retain(|_, lay_in| *lay_in != before.memory);
+        (!before.is_lost).then_some(Former::Lost(before.node))
+    }
+
+    /// etcd says that a number is lost; whether that is news, and not of a machine that has another one by now.
+    fn lose(&mut self, node: Node) -> bool {
+        self.last.values_mut().filter(|last| last.node == node).for_each(|last| last.is_lost = true);
+        !self.former.remove(&node)
     }
 
     /// Whether this is the number of a machine, as far as it was told.
     fn is_last(&self, name: &str, node: Node) -> bool {
-        self.last.get(name) == Some(&node)
+        self.last.get(name).is_some_and(|last| last.node == node)
     }
 }
 
@@ -130,7 +165,7 @@ impl Cluster for EtcdCluster {
     }
 
     fn replaced(&self) -> Vec<Node> {
-        self.known().replaced.iter().copied().collect()
+        self.known().replaced.keys().copied().collect()
     }
 
     fn lease(&self) -> Duration {
@@ -143,15 +178,17 @@ impl Cluster for EtcdCluster {
 }
 
 impl EtcdCluster {
-    /// Of a node that has joined with such a lease, whose runtime had another number before.
+    /// Of a node that has joined with such a lease, whose runtime had another number before, and which keeps the names itself or does not.
     pub fn new(
         etcd: &Etcd,
         cluster: stillframe_etcd::Cluster,
         numbers: Arc<Numbers>,
         lease: Duration,
         former: Option<Node>,
+        keeps_names: bool,
     ) -> EtcdCluster {
-        let known = Machines { replaced: former.into_iter().collect(), ..Machines::default() };
+        let replaced = former.into_iter().map(|former| (former, cluster.own_info().memory)).collect();
+        let known = Machines { replaced, ..Machines::default() };
         EtcdCluster {
             cluster,
             names: Arc::new(etcd.names()),
@@ -160,6 +197,7 @@ impl EtcdCluster {
             known: Mutex::new(known),
             numbers,
             lease,
+            keeps_names,
         }
     }
 
@@ -170,13 +208,14 @@ impl EtcdCluster {
 
     /// Whether this node is connected to all others, and has heard of nothing that ended its own role. Then no other node has become a home in
     /// its place: whoever hears from etcd that a lease has ended closes the connection before anybody claims what is free, and a new home
-    /// decides nothing for a node that has not reported to it.
+    /// decides nothing for a node that has not reported to it. Where there are no others, none would: who joins meanwhile finds nobody in
+    /// etcd, and knows of no connection to close. Nobody does by an etcd that this runtime keeps itself and does not reach.
     fn reaches_all(&self) -> bool {
         let Some(links) = self.links.get().filter(|_| self.cluster.standing() == Standing::Joined) else {
             return false;
         };
-        let mut others = self.nodes().into_iter().filter(|node| *node != self.node());
-        others.all(|node| links.traffic(node).is_connected)
+        let mut others = self.nodes().into_iter().filter(|node| *node != self.node()).peekable();
+        (others.peek().is_some() || self.keeps_names) && others.all(|node| links.traffic(node).is_connected)
     }
 
     /// This node.
@@ -247,8 +286,8 @@ impl EtcdCluster {
             Event::NodeJoined { node, info } => self.join(node, &info, runtime, links),
             Event::NodeLost { node } => {
                 links.remove(node);
-                let is_replaced = self.known().former.remove(&node);
-                if !is_replaced {
+                let is_news = self.known().lose(node);
+                if is_news {
                     runtime.lost(node);
                 }
             }
@@ -262,14 +301,28 @@ impl EtcdCluster {
     fn join(&self, node: Node, info: &NodeInfo, runtime: &Runtime, links: &Arc<Links>) {
         // Where it cannot be written, etcd's count has to do.
         let _ = self.numbers.note(node);
-        let former = self.known().join(&info.name, node);
-        if let Some(former) = former {
-            runtime.replaced(former, node);
-            links.remove(former);
+        let former = self.known().join(&info.name, node, info.memory);
+        match former {
+            Some(Former::Replaced(former)) => {
+                runtime.replaced(former, node);
+                links.remove(former);
+            }
+            Some(Former::Lost(former)) => {
+                links.remove(former);
+                runtime.lost(former);
+            }
+            None => {}
         }
-        // Without a thread for it now, it is tried again.
-        let _ = links.add(node, info);
+        self.reach(node, info, links);
         runtime.changed_homes();
+    }
+
+    /// Sees to it that there is a connection to another node. What this machine's former runtime told is where its own one listens.
+    fn reach(&self, node: Node, info: &NodeInfo, links: &Arc<Links>) {
+        if info.address != self.cluster.own_info().address {
+            // Without a thread for it now, it is tried again.
+            let _ = links.add(node, info);
+        }
     }
 
     /// Sees to it that there are connections to all others, also to those for which there was no thread when they joined. Of one that is
@@ -277,7 +330,7 @@ impl EtcdCluster {
     pub(crate) fn reach_all(&self, links: &Arc<Links>) {
         for (node, info) in self.cluster.nodes() {
             if self.known().is_last(&info.name, node) {
-                let _ = links.add(node, &info);
+                self.reach(node, &info, links);
             }
         }
     }
@@ -357,16 +410,37 @@ mod tests {
     #[test]
     fn a_machine_is_one_node_whatever_numbers_it_had() {
         let mut machines = Machines::default();
-        assert_eq!(machines.join("a", Node(1)), None);
-        assert_eq!(machines.join("b", Node(2)), None);
-        assert_eq!(machines.join("a", Node(1)), None, "it is told twice");
-        assert_eq!(machines.join("a", Node(5)), Some(Node(1)));
-        assert_eq!(machines.join("a", Node(7)), Some(Node(5)));
+        let mut join = |name: &str, node| machines.join(name, Node(node), 7);
+        assert_eq!(join("a", 1), None);
+        assert_eq!(join("b", 2), None);
+        assert_eq!(join("a", 1), None, "it is told twice");
+        assert_eq!(join("a", 5), Some(Former::Replaced(Node(1))));
+        assert_eq!(join("a", 7), Some(Former::Replaced(Node(5))));
         // Before etcd gives up what it lost, all are there.
         assert_eq!(machines.former, BTreeSet::from([Node(1), Node(5)]));
-        assert_eq!(machines.join("c", Node(1)), None, "etcd has lost its count");
+        assert_eq!(machines.join("c", Node(1), 8), None, "etcd has lost its count");
         assert_eq!(machines.former, BTreeSet::from([Node(5)]));
-        assert_eq!(machines.join("d", Node(2)), None, "once more");
-        assert_eq!(machines.join("b", Node(8)), None, "its number is another's, whose connection stays");
+        assert_eq!(machines.join("d", Node(2), 9), None, "once more");
+        assert_eq!(machines.join("b", Node(8), 7), None, "its number is another's, whose connection stays");
+        assert!(!machines.lose(Node(5)), "its machine has another number");
+        assert!(machines.lose(Node(7)));
+        assert_eq!(machines.join("a", Node(9), 7), Some(Former::Replaced(Node(7))), "it was only apart");
+    }
+
+    #[test]
+    fn a_machine_that_lost_its_memory_is_not_the_one_that_it_was() {
+        let mut machines = Machines::default();
+        let replaced = |machines: &Machines| machines.replaced.keys().copied().collect::<Vec<_>>();
+        assert_eq!(machines.join("a", Node(1), 7), None);
+        assert_eq!(machines.join("a", Node(2), 7), Some(Former::Replaced(Node(1))));
+        assert_eq!(replaced(&machines), [Node(1)]);
+        // Before its lease ends; etcd tells of that later.
+        assert_eq!(machines.join("a", Node(3), 8), Some(Former::Lost(Node(2))));
+        assert_eq!(replaced(&machines), [], "what it was before lay in the same memory");
+        assert!(!machines.lose(Node(2)), "it was told");
+        // And after.
+        assert!(machines.lose(Node(3)));
+        assert_eq!(machines.join("a", Node(4), 9), None);
+        assert_eq!(machines.former, BTreeSet::from([Node(1)]));
     }
 }

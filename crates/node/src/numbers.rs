@@ -1,19 +1,23 @@
 //! The numbers of nodes that this machine has heard of, where its next runtime finds them: an etcd whose data are in memory loses its
 //! count with them, and a number that is given twice would be taken for a node that is gone.
+//!
+//! Beside them lies a number by chance, by which others tell a runtime that was started again from one whose machine lost its memory.
 
 use crate::error::{Error, Result};
 use std::fs;
+use std::hash::{BuildHasher, Hasher, RandomState};
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use stillframe_roster::writer::Node;
 
-/// In the directory of objects: the number that this machine had last, and the highest one that it has heard of.
+/// In the directory of objects: the number that this machine had last, the highest one that it has heard of, and the directory's own.
 const FILE: &str = "runtime.node";
 
 /// Numbers, and their file.
 #[derive(Debug)]
 pub struct Numbers {
     path: PathBuf,
+    memory: u64,
     noted: Mutex<Option<Noted>>,
 }
 
@@ -32,8 +36,16 @@ impl Numbers {
     /// Those that the former runtime of these regions wrote down.
     pub(crate) fn open(regions: &Path) -> Numbers {
         let path = regions.join(".objects").join(FILE);
-        let noted = fs::read_to_string(&path).ok().and_then(|text| read(&text));
-        Numbers { path, noted: Mutex::new(noted) }
+        let text = fs::read_to_string(&path).unwrap_or_default();
+        let memory = text.split_whitespace().nth(2).and_then(|word| word.parse().ok());
+        // The keys of the standard library's hasher are random numbers of the system.
+        let memory = memory.unwrap_or_else(|| RandomState::new().build_hasher().finish());
+        Numbers { path, memory, noted: Mutex::new(read(&text)) }
+    }
+
+    /// The number of this directory, which is another one when what lay in memory was lost.
+    pub(crate) fn memory(&self) -> u64 {
+        self.memory
     }
 
     /// The number that this machine had last.
@@ -90,7 +102,7 @@ impl Numbers {
     fn write(&self, noted: &mut Option<Noted>, new: Noted) -> Result<()> {
         let part = self.path.with_extension("part");
         let own = new.own.map_or_else(|| "-".into(), |own| own.0.to_string());
-        fs::write(&part, format!("{own} {}\n", new.highest.0)).map_err(Error::io("write", &part))?;
+        fs::write(&part, format!("{own} {} {}\n", new.highest.0, self.memory)).map_err(Error::io("write", &part))?;
         fs::rename(&part, &self.path).map_err(Error::io("rename", &self.path))?;
         *noted = Some(new);
         Ok(())
@@ -131,6 +143,11 @@ mod tests {
         third.leave();
         let fourth = Numbers::open(regions.path());
         assert_eq!((fourth.former(), fourth.highest()), (None, Some(Node(8))));
+        for one in [&second, &third, &fourth] {
+            assert_eq!(one.memory(), first.memory());
+        }
+        fs::remove_file(&fourth.path).unwrap();
+        assert_ne!(Numbers::open(regions.path()).memory(), first.memory());
     }
 
     #[test]

@@ -31,6 +31,9 @@ const NAMESAKE_LIMIT: Duration = Duration::from_secs(2);
 /// How long whoever keeps the names may take to join itself, before others do.
 const COUNT_LIMIT: Duration = Duration::from_secs(5);
 
+/// How long others have to come back when etcd has lost its data, at least: no node is given up before its lease can have ended.
+const GRACE: Duration = Duration::from_secs(10);
+
 /// How many nodes may have joined of which a machine had not heard when it ended.
 const UNHEARD: u32 = 64;
 
@@ -136,11 +139,11 @@ impl Service {
             None => capacity_bytes(&lock)? / 2,
         };
         let names = find_names(&options, &identity)?;
-        let etcd = open(&names, &identity)?;
+        let etcd = open(&names, &identity, options.lease)?;
         let numbers = Arc::new(Numbers::open(&options.dir));
         let former = numbers.former();
         let nodes = etcd.nodes().map_err(|error| names.explain(error))?;
-        check_namesakes(&nodes, &options.name, former, address, &identity, &linking)?;
+        let namesakes = check_namesakes(&nodes, &options.name, former, address, &identity, &linking)?;
         let above = match numbers.highest() {
             // Others may have joined of whom it did not hear before it ended.
             Some(highest) if names.has_lost_count => Some(Node(highest.0.saturating_add(UNHEARD))),
@@ -150,7 +153,8 @@ impl Service {
         // Who keeps the names, or knew the job before, begins the count where others only follow.
         let patience = if names.kept_elsewhere().is_some() && above.is_none() { COUNT_LIMIT } else { Duration::ZERO };
         let joining = JoinOptions::new(&options.name, address.to_string()).lease(options.lease);
-        let joining = joining.former(former).above(above).patience(patience);
+        let joining = joining.memory(numbers.memory()).former(former.into_iter().chain(namesakes));
+        let joining = joining.above(above).patience(patience);
         let joined = stillframe_etcd::Cluster::join(&etcd, joining).map_err(|error| names.explain(error))?;
         let node = joined.node();
         points::hit("node.joined");
@@ -164,7 +168,9 @@ impl Service {
             incarnation: joined.own_info().incarnation.into(),
             abi: stillframe_segment::head::ABI,
         };
-        let cluster = Arc::new(EtcdCluster::new(&etcd, joined, numbers.clone(), options.lease, former));
+        let keeps_names = names.keeper.is_some();
+        let cluster = EtcdCluster::new(&etcd, joined, numbers.clone(), options.lease, former, keeps_names);
+        let cluster = Arc::new(cluster);
         let links = Links::new(hello, identity, linking, options.lease);
         cluster.connect(links.clone());
         let runtime = Runtime::start_locked(node, objects.clone(), cluster.clone(), links.clone(), memory_bytes, lock)?;
@@ -282,16 +288,16 @@ fn find_names(options: &ServiceOptions, identity: &Identity) -> Result<Names> {
     Ok(Names { addresses, tls, keeper: Some(keeper), meeting: Some(meeting), has_lost_count })
 }
 
-fn open(names: &Names, identity: &Identity) -> Result<Etcd> {
-    let etcd = Etcd::options().prefix(format!("stillframe/{}", identity.job()));
+fn open(names: &Names, identity: &Identity, lease: Duration) -> Result<Etcd> {
+    let etcd = Etcd::options().prefix(format!("stillframe/{}", identity.job())).grace(lease.max(GRACE));
     let etcd = names.addresses.iter().fold(etcd, |etcd, address| etcd.endpoint(address.as_str()));
     let is_secret = names.addresses.iter().any(|address| address.starts_with("https://"));
     let etcd = if is_secret { etcd.tls(names.tls.clone()) } else { etcd };
     etcd.open().map_err(|error| names.explain(error))
 }
 
-/// Makes sure that no other node that lives has this one's name: all would take this one for that one, started again. One that does
-/// not answer is this one before its memory was lost.
+/// Makes sure that no other node that lives has this one's name: all would take this one for that one, started again. Those that do
+/// not answer are this one before its memory was lost.
 fn check_namesakes(
     nodes: &[(Node, NodeInfo)],
     name: &str,
@@ -299,15 +305,15 @@ fn check_namesakes(
     own: SocketAddr,
     identity: &Identity,
     options: &Options,
-) -> Result<()> {
-    let namesakes = nodes.iter().filter(|(node, info)| info.name == name && Some(*node) != former);
-    for (node, info) in namesakes {
+) -> Result<Vec<Node>> {
+    let namesakes = || nodes.iter().filter(|(node, info)| info.name == name && Some(*node) != former);
+    for (node, info) in namesakes() {
         let Ok(address) = info.address.parse::<SocketAddr>() else { continue };
         if address != own && Connection::connect(address, identity, options, NAMESAKE_LIMIT).is_ok() {
             return Err(Error::Namesake { name: name.into(), node: *node, address });
         }
     }
-    Ok(())
+    Ok(namesakes().map(|(node, _)| *node).collect())
 }
 
 /// A number above all that were given, for a machine that was the first of the job and has lost what it wrote down, as when it was
@@ -322,157 +328,4 @@ fn above_all() -> Node {
 mod proxy;
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::cluster::Cluster;
-    use crate::network::Network;
-    use std::num::NonZeroU64;
-    use stillframe_etcd::shard_of;
-    use stillframe_link::identity;
-    use stillframe_wire::ObjectId;
-
-    const LONG: Duration = Duration::from_secs(60);
-
-    /// Directories of some nodes, and the job's certificate.
-    struct Place(tempfile::TempDir);
-
-    impl Place {
-        fn new() -> Place {
-            let place = tempfile::Builder::new().prefix("stillframe-test-service-").tempdir_in("/dev/shm").unwrap();
-            identity::create(place.path().join("certificate"), "heat-17", identity::LIFETIME).unwrap();
-            Place(place)
-        }
-
-        fn options(&self, name: &str) -> ServiceOptions {
-            ServiceOptions {
-                dir: self.0.path().join(name),
-                name: name.into(),
-                listen: "127.0.0.1:0".parse().unwrap(),
-                advertise: None,
-                identity: self.0.path().join("certificate"),
-                names: Vec::new(),
-                names_tls: None,
-                memory_bytes: None,
-                means: Means::Tls,
-                lease: LONG,
-            }
-        }
-
-        fn start(&self, name: &str) -> Service {
-            let options = self.options(name);
-            let begin = std::time::Instant::now();
-            loop {
-                match Service::start(options.clone()) {
-                    // The one before may be ending still.
-                    Err(Error::Running { .. }) if begin.elapsed() < LONG => thread::sleep(Duration::from_millis(5)),
-                    started => return started.unwrap(),
-                }
-            }
-        }
-
-        fn objects(&self, name: &str) -> Objects {
-            Objects::options().dir(self.0.path().join(name)).open().unwrap()
-        }
-    }
-
-    /// Of the connections between two nodes one ends, and only who sends on it learns that.
-    #[test]
-    fn a_reader_goes_on_when_one_connection_was_cut() {
-        let place = Place::new();
-        let (first, _second) = (place.start("a"), place.start("b"));
-        let here = place.objects("a").create("u", "var u [100000] int64").create().unwrap();
-        let there = place.objects("b").wait("u", LONG).unwrap();
-        let mut writer = here.write("{ var v = u }").attach().unwrap();
-        let mut reader = there.read("{ var v = u }").attach().unwrap();
-        for version in 1..=10 {
-            writer.variable_mut::<i64>("v").unwrap().fill(version as i64);
-            writer.publish(version).unwrap();
-            reader.reattach(version, LONG).unwrap();
-            assert!(reader.variable::<i64>("v").unwrap().iter().all(|number| *number == version as i64));
-            first.links.cut_versions();
-        }
-    }
-
-    /// The home's node hears by a connection that a runtime was started again before it has told its own runtime so.
-    #[test]
-    fn writers_of_a_runtime_that_is_started_again_stand_against_none_of_its_former_number() {
-        let place = Place::new();
-        let first = place.start("a");
-        // With nobody else there, this node is its home.
-        let here = place.objects("a").create("u", "var u [8] int64").create().unwrap();
-        let second = place.start("b");
-        let there = place.objects("b").wait("u", LONG).unwrap();
-        let mut upper = here.write("{ var v [x:4] = u[x] }").attach().unwrap();
-        let mut lower = there.write("{ var v [x:4] = u[x+4] }").attach().unwrap();
-        upper.publish(1).unwrap();
-        lower.publish(1).unwrap();
-        assert_eq!((here.wait_newer(0, LONG).unwrap(), there.wait_newer(0, LONG).unwrap()), (1, 1));
-
-        drop(second);
-        let busy = first.numbers.hold();
-        let _again = place.start("b");
-        // It has time to connect and to report, whichever side connects first.
-        first.cluster.reach_all(&first.links);
-        thread::sleep(Duration::from_secs(1));
-        drop(busy);
-        for version in 2..=3 {
-            upper.publish(version).unwrap();
-            lower.publish(version).unwrap();
-            assert_eq!(here.wait_newer(version - 1, LONG).unwrap(), version);
-            assert_eq!(there.wait_newer(version - 1, LONG).unwrap(), version);
-        }
-    }
-
-    /// Between the nodes everything goes on.
-    #[test]
-    fn a_home_that_is_cut_off_from_etcd_alone_does_not_act_beside_its_successor() {
-        let (place, etcd) = (Place::new(), Child::options().deadline(LONG).start().unwrap());
-        let proxy = proxy::Proxy::start(etcd.endpoint());
-        let start = |name: &str, endpoint: String| {
-            // Long enough for one that gets no processor for a while to keep its own.
-            let lease = Duration::from_secs(5);
-            Service::start(ServiceOptions { names: vec![endpoint], lease, ..place.options(name) }).unwrap()
-        };
-        let (first, second) = (start("a", etcd.endpoint().into()), start("b", proxy.endpoint()));
-        let acts = |service: &Service, id| service.cluster.home(id).is_some_and(|(node, _)| node == service.node());
-        let ids = || (1..=1000).filter_map(NonZeroU64::new).map(ObjectId);
-        let begin = std::time::Instant::now();
-        let id = loop {
-            assert!(begin.elapsed() < LONG, "the second node becomes a home");
-            thread::sleep(Duration::from_millis(5));
-            if let Some(id) = ids().find(|id| acts(&second, *id)) {
-                break id;
-            }
-        };
-        proxy.cut();
-        while !acts(&first, id) {
-            assert!(begin.elapsed() < LONG, "it has a successor");
-            thread::sleep(Duration::from_millis(5));
-        }
-        assert!(!acts(&second, id));
-    }
-
-    /// etcd may have done what it was asked for, and another be the home, when the answer and all news are lost.
-    #[test]
-    fn a_home_that_gave_its_role_up_does_not_act_although_it_has_heard_of_no_other() {
-        let (place, etcd) = (Place::new(), Child::options().deadline(LONG).start().unwrap());
-        let proxy = proxy::Proxy::start(etcd.endpoint());
-        let start = |name: &str, endpoint: String| {
-            Service::start(ServiceOptions { names: vec![endpoint], ..place.options(name) }).unwrap()
-        };
-        let (first, second) = (start("a", etcd.endpoint().into()), start("b", proxy.endpoint()));
-        let own = |id| second.cluster.home(id).is_some_and(|(node, _)| node == second.node());
-        let begin = std::time::Instant::now();
-        let id = loop {
-            assert!(begin.elapsed() < LONG, "the second node becomes a home, and reaches the first");
-            thread::sleep(Duration::from_millis(5));
-            let id = (1..=1000).filter_map(NonZeroU64::new).map(ObjectId).find(|id| own(*id));
-            if let Some(id) = id.filter(|_| second.links.traffic(first.node()).is_connected) {
-                break id;
-            }
-        };
-        proxy.cut();
-        assert!(second.cluster.give_up(&[shard_of(id.0)]).is_err());
-        assert!(!own(id));
-    }
-}
+mod tests;

@@ -13,7 +13,7 @@ fn values_that_were_changed_anywhere_are_an_error_or_another_value() {
     let samples: [(u8, &[u8]); 6] = [
         (0, b"object/a/b"),
         (1, &description),
-        (2, br#"{"name":"n","address":"a:1","incarnation":7}"#),
+        (2, br#"{"name":"n","address":"a:1","incarnation":7,"memory":1}"#),
         (3, br#"{"node":3}"#),
         (4, br#"{"base":3,"id":4}"#),
         (5, b"17"),
@@ -35,10 +35,12 @@ fn values_that_were_changed_anywhere_are_an_error_or_another_value() {
 fn values_beyond_their_limits_are_refused() {
     assert!(values::read_description(&vec![b' '; values::VALUE_BYTES_MAX + 1]).is_err());
     assert!(values::read_home(&vec![b' '; 5000]).is_err());
-    assert!(values::read_node(br#"{"name":"a\u0007","address":"a:1","incarnation":7}"#).is_err());
+    assert!(values::read_node(br#"{"name":"a\u0007","address":"a:1","incarnation":7,"memory":1}"#).is_err());
     assert!(
-        values::read_node(format!(r#"{{"name":"{}","address":"a","incarnation":7}}"#, "n".repeat(256)).as_bytes())
-            .is_err()
+        values::read_node(
+            format!(r#"{{"name":"{}","address":"a","incarnation":7,"memory":1}}"#, "n".repeat(256)).as_bytes()
+        )
+        .is_err()
     );
     assert!(values::read_epoch(br#"{"base":18446744073709551615,"id":4}"#).is_err());
     assert!(values::read_description(b"{\"id\":0}\nvar u [4] float64").is_err());

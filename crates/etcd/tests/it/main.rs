@@ -10,6 +10,7 @@ mod contract;
 mod gateway;
 mod hostile;
 mod limits;
+mod lost;
 mod names;
 mod pages;
 mod proxy;

@@ -1,0 +1,203 @@
+//! Services whose nodes, connections and etcd end at chosen moments.
+
+use super::*;
+use crate::cluster::Cluster;
+use crate::network::Network;
+use std::num::NonZeroU64;
+use stillframe_etcd::shard_of;
+use stillframe_link::identity;
+use stillframe_wire::ObjectId;
+
+const LONG: Duration = Duration::from_secs(60);
+
+/// Directories of some nodes, and the job's certificate.
+struct Place(tempfile::TempDir);
+
+impl Place {
+    fn new() -> Place {
+        let place = tempfile::Builder::new().prefix("stillframe-test-service-").tempdir_in("/dev/shm").unwrap();
+        identity::create(place.path().join("certificate"), "heat-17", identity::LIFETIME).unwrap();
+        Place(place)
+    }
+
+    fn options(&self, name: &str) -> ServiceOptions {
+        ServiceOptions {
+            dir: self.0.path().join(name),
+            name: name.into(),
+            listen: "127.0.0.1:0".parse().unwrap(),
+            advertise: None,
+            identity: self.0.path().join("certificate"),
+            names: Vec::new(),
+            names_tls: None,
+            memory_bytes: None,
+            means: Means::Tls,
+            lease: LONG,
+        }
+    }
+
+    fn start(&self, name: &str) -> Service {
+        let options = self.options(name);
+        let begin = std::time::Instant::now();
+        loop {
+            match Service::start(options.clone()) {
+                // The one before may be ending still.
+                Err(Error::Running { .. }) if begin.elapsed() < LONG => thread::sleep(Duration::from_millis(5)),
+                started => return started.unwrap(),
+            }
+        }
+    }
+
+    fn objects(&self, name: &str) -> Objects {
+        Objects::options().dir(self.0.path().join(name)).open().unwrap()
+    }
+}
+
+/// Of the connections between two nodes one ends, and only who sends on it learns that.
+#[test]
+fn a_reader_goes_on_when_one_connection_was_cut() {
+    let place = Place::new();
+    let (first, _second) = (place.start("a"), place.start("b"));
+    let here = place.objects("a").create("u", "var u [100000] int64").create().unwrap();
+    let there = place.objects("b").wait("u", LONG).unwrap();
+    let mut writer = here.write("{ var v = u }").attach().unwrap();
+    let mut reader = there.read("{ var v = u }").attach().unwrap();
+    for version in 1..=10 {
+        writer.variable_mut::<i64>("v").unwrap().fill(version as i64);
+        writer.publish(version).unwrap();
+        reader.reattach(version, LONG).unwrap();
+        assert!(reader.variable::<i64>("v").unwrap().iter().all(|number| *number == version as i64));
+        first.links.cut_versions();
+    }
+}
+
+/// The home's node hears by a connection that a runtime was started again before it has told its own runtime so.
+#[test]
+fn writers_of_a_runtime_that_is_started_again_stand_against_none_of_its_former_number() {
+    let place = Place::new();
+    let first = place.start("a");
+    // With nobody else there, this node is its home.
+    let here = place.objects("a").create("u", "var u [8] int64").create().unwrap();
+    let second = place.start("b");
+    let there = place.objects("b").wait("u", LONG).unwrap();
+    let mut upper = here.write("{ var v [x:4] = u[x] }").attach().unwrap();
+    let mut lower = there.write("{ var v [x:4] = u[x+4] }").attach().unwrap();
+    upper.publish(1).unwrap();
+    lower.publish(1).unwrap();
+    assert_eq!((here.wait_newer(0, LONG).unwrap(), there.wait_newer(0, LONG).unwrap()), (1, 1));
+
+    drop(second);
+    let busy = first.numbers.hold();
+    let _again = place.start("b");
+    // It has time to connect and to report, whichever side connects first.
+    first.cluster.reach_all(&first.links);
+    thread::sleep(Duration::from_secs(1));
+    drop(busy);
+    for version in 2..=3 {
+        upper.publish(version).unwrap();
+        lower.publish(version).unwrap();
+        assert_eq!(here.wait_newer(version - 1, LONG).unwrap(), version);
+        assert_eq!(there.wait_newer(version - 1, LONG).unwrap(), version);
+    }
+}
+
+/// Between the nodes everything goes on.
+#[test]
+fn a_home_that_is_cut_off_from_etcd_alone_does_not_act_beside_its_successor() {
+    let (place, etcd) = (Place::new(), Child::options().deadline(LONG).start().unwrap());
+    let proxy = proxy::Proxy::start(etcd.endpoint());
+    let start = |name: &str, endpoint: String| {
+        // Long enough for one that gets no processor for a while to keep its own.
+        let lease = Duration::from_secs(5);
+        Service::start(ServiceOptions { names: vec![endpoint], lease, ..place.options(name) }).unwrap()
+    };
+    let (first, second) = (start("a", etcd.endpoint().into()), start("b", proxy.endpoint()));
+    let acts = |service: &Service, id| service.cluster.home(id).is_some_and(|(node, _)| node == service.node());
+    let ids = || (1..=1000).filter_map(NonZeroU64::new).map(ObjectId);
+    let begin = std::time::Instant::now();
+    let id = loop {
+        assert!(begin.elapsed() < LONG, "the second node becomes a home");
+        thread::sleep(Duration::from_millis(5));
+        if let Some(id) = ids().find(|id| acts(&second, *id)) {
+            break id;
+        }
+    };
+    proxy.cut();
+    while !acts(&first, id) {
+        assert!(begin.elapsed() < LONG, "it has a successor");
+        thread::sleep(Duration::from_millis(5));
+    }
+    assert!(!acts(&second, id));
+}
+
+/// etcd may have done what it was asked for, and another be the home, when the answer and all news are lost.
+#[test]
+fn a_home_that_gave_its_role_up_does_not_act_although_it_has_heard_of_no_other() {
+    let (place, etcd) = (Place::new(), Child::options().deadline(LONG).start().unwrap());
+    let proxy = proxy::Proxy::start(etcd.endpoint());
+    let start = |name: &str, endpoint: String| {
+        Service::start(ServiceOptions { names: vec![endpoint], ..place.options(name) }).unwrap()
+    };
+    let (first, second) = (start("a", etcd.endpoint().into()), start("b", proxy.endpoint()));
+    let own = |id| second.cluster.home(id).is_some_and(|(node, _)| node == second.node());
+    let begin = std::time::Instant::now();
+    let id = loop {
+        assert!(begin.elapsed() < LONG, "the second node becomes a home, and reaches the first");
+        thread::sleep(Duration::from_millis(5));
+        let id = (1..=1000).filter_map(NonZeroU64::new).map(ObjectId).find(|id| own(*id));
+        if let Some(id) = id.filter(|_| second.links.traffic(first.node()).is_connected) {
+            break id;
+        }
+    };
+    proxy.cut();
+    assert!(second.cluster.give_up(&[shard_of(id.0)]).is_err());
+    assert!(!own(id));
+}
+
+/// Who comes to etcd meanwhile finds no node there, and becomes the home of all: nobody tells the two of each other.
+#[test]
+fn a_node_without_others_acts_no_longer_than_its_lease_where_it_hears_nothing_of_etcd() {
+    for had_another in [false, true] {
+        let (place, etcd) = (Place::new(), Child::options().deadline(LONG).start().unwrap());
+        let proxy = proxy::Proxy::start(etcd.endpoint());
+        // Long enough for one that gets no processor for a while to keep its own.
+        let lease = Duration::from_secs(5);
+        let start = |name: &str| {
+            Service::start(ServiceOptions { names: vec![proxy.endpoint()], lease, ..place.options(name) }).unwrap()
+        };
+        let alone = start("a");
+        if had_another {
+            start("b").leave().unwrap();
+        }
+        let acts = || ids().all(|id| alone.cluster.home(id).is_some());
+        until("it is the home of all", || acts() && alone.cluster.nodes() == [alone.node()]);
+        proxy.cut();
+        until("it is the home of none", || ids().all(|id| alone.cluster.home(id).is_none()));
+    }
+}
+
+/// Whoever joins does so by that etcd, which is there or not as this node is.
+#[test]
+fn a_node_without_others_acts_on_where_it_keeps_the_names_itself() {
+    let place = Place::new();
+    let lease = Duration::from_secs(2);
+    let alone = Service::start(ServiceOptions { lease, ..place.options("a") }).unwrap();
+    let acts = || ids().all(|id| alone.cluster.home(id).is_some());
+    until("it is the home of all", acts);
+    let process = alone.names_process().unwrap().to_string();
+    let stopped = std::process::Command::new("kill").args(["-STOP", &process]).status().unwrap();
+    assert!(stopped.success());
+    thread::sleep(lease);
+    assert!(acts());
+}
+
+fn ids() -> impl Iterator<Item = ObjectId> {
+    (1..=1000).filter_map(NonZeroU64::new).map(ObjectId)
+}
+
+fn until(what: &str, is_so: impl Fn() -> bool) {
+    let begin = std::time::Instant::now();
+    while !is_so() {
+        assert!(begin.elapsed() < LONG, "{what}");
+        thread::sleep(Duration::from_millis(5));
+    }
+}
