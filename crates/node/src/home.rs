@@ -130,21 +130,33 @@ impl Home {
             self.due.insert(node);
         }
         let mut due = self.protocol.receive(report);
-        due.extend(self.excuse_silent());
+        due.extend(self.excuse_silent(Instant::now()));
         if self.protocol.is_leading() && self.pace.note(self.protocol.announced().version) {
             self.protocol.set_margin(self.pace.margin());
         }
         self.note(due, &[node]);
     }
 
+    /// Whether it waits for nodes to acknowledge how far it may go, so that it has to [look](Home::look) by itself: nobody else may
+    /// say anything meanwhile.
+    pub fn is_waiting(&self) -> bool {
+        !self.protocol.unacknowledged().is_empty()
+    }
+
+    /// Looks whether it has waited for long enough.
+    pub fn look(&mut self, now: Instant) {
+        let due = self.excuse_silent(now);
+        self.note(due, &[]);
+    }
+
     /// Waits no longer for nodes that etcd goes on to hear of, while this home hears nothing of them; nodes with a new decision.
-    fn excuse_silent(&mut self) -> BTreeSet<Node> {
+    fn excuse_silent(&mut self, now: Instant) -> BTreeSet<Node> {
         if self.protocol.unacknowledged().is_empty() {
             self.unacknowledged = None;
             return BTreeSet::new();
         }
-        let since = self.unacknowledged.get_or_insert_with(Instant::now);
-        if since.elapsed() < self.lease * LEASES_SILENT {
+        let since = *self.unacknowledged.get_or_insert(now);
+        if now.saturating_duration_since(since) < self.lease * LEASES_SILENT {
             return BTreeSet::new();
         }
         self.unacknowledged = None;

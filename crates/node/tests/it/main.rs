@@ -17,3 +17,4 @@ mod places;
 #[path = "../../../stillframe/tests/it/common/seed.rs"]
 mod seed;
 mod service;
+mod silent;
