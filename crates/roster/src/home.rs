@@ -280,7 +280,10 @@ impl Home {
             settled.into_iter().for_each(|(version, epoch)| _ = self.ledger.settle(version, epoch));
             self.ledger.taken_over = Some(self.announced.clone());
         }
+        // Whoever wants a place may have a lower number than who has a version whole with the writer that had it.
+        nodes.iter().for_each(|node| self.note_accepted(*node));
         for node in nodes {
+            self.forget_published(node);
             self.merge(node, false);
         }
         // All that was published has to be known by now: it says who was in a version.
