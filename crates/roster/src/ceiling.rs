@@ -5,6 +5,9 @@
 //! nodes have acknowledged. The ceiling names the nodes of the members: without one of these nothing is announced, until that one has
 //! acknowledged a ceiling that names it no more. So the next home knows that nothing was announced which a node that reports was to pin
 //! and did not; and else, how far the former one may have come.
+//!
+//! A node that does not answer for long is waited for no longer, unless a ceiling that it may know names it: the next home would take it
+//! from such a node that nothing was announced without it.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -26,7 +29,8 @@ pub(super) struct CeilingRound {
     before: Option<Ceiling>,
     /// Nodes that may know the one before still.
     behind: BTreeSet<Node>,
-    /// Nodes that have just joined, or have not answered for long: nobody waits for what they know.
+    /// Nodes that have just joined, or have not answered for long: nobody waits for what they know. No ceiling that they may know names one
+    /// of them: a next home takes it from those that it names that nothing was announced without them.
     excused: BTreeSet<Node>,
     /// How far above the newest version a ceiling is set.
     margin: u64,
@@ -87,8 +91,14 @@ impl CeilingRound {
         is_covered(&self.ceiling) && !is_named(&self.ceiling) && (self.behind.is_empty() || allows_before())
     }
 
+    /// Whether a node may be excused that knows this ceiling, or the present one.
+    fn may_excuse(&self, node: Node, known: &Ceiling) -> bool {
+        !known.nodes.contains(&node) && !self.ceiling.nodes.contains(&node)
+    }
+
     /// Sets another ceiling, which nobody has acknowledged yet.
     fn set(&mut self, ceiling: Ceiling) {
+        self.excused.retain(|node| !ceiling.nodes.contains(node));
         self.before = Some(std::mem::replace(&mut self.ceiling, ceiling));
     }
 }
@@ -97,6 +107,13 @@ impl Home {
     pub(super) fn is_below_ceiling(&self, proposal: &Proposal) -> bool {
         let lives = |node| self.known(node).is_some();
         self.ceilings.allows(proposal, lives) || self.planted().has(Bug::Boundless)
+    }
+
+    /// Nodes that have not acknowledged the ceiling, and of which nobody has to know whether they ever will.
+    pub(super) fn excusable(&self) -> BTreeSet<Node> {
+        let known = |node| self.known(node).map(|known| &known.report.ceiling);
+        let may = |node: &Node| known(*node).is_none_or(|known| self.ceilings.may_excuse(*node, known));
+        self.ceilings.behind.iter().copied().filter(may).collect()
     }
 
     /// Notes which of these nodes have acknowledged the ceiling.

@@ -154,9 +154,10 @@ impl Home {
     }
 
     /// Waits no longer for nodes that have not acknowledged the ceiling, until they do: who keeps the names hears of them, and this home
-    /// does not. Nodes with a new [decision](Self::decision) are returned.
+    /// does not. It goes on to wait for nodes that this ceiling names, or the one that they acknowledged: these have members of the newest
+    /// versions, or had. Nodes with a new [decision](Self::decision) are returned.
     pub fn excuse_unacknowledged(&mut self) -> BTreeSet<Node> {
-        let behind = self.ceilings.behind().clone();
+        let behind = self.excusable();
         behind.iter().for_each(|node| self.ceilings.excuse(*node));
         if behind.is_empty() { behind } else { self.lead(BTreeSet::new()) }
     }

@@ -350,3 +350,58 @@ fn a_node_that_joins_and_says_no_more_holds_nothing_up() {
     }
     assert_eq!(home.announced().version, 39);
 }
+
+/// The home and a writer are on the first node; one on the second has left, and its node is silent since before it heard that this counts.
+/// It is to be excused. The third node has heard of so many versions more.
+fn silent_since_it_left(heard: u64) -> (Home, Runtime, Runtime, Runtime) {
+    let (mut home, mut cut, mut silent, mut third) = (home(1, 0..3), node(0), node(1), node(2));
+    cut.declare(who(0), Stage::member(1, range(4, WHOLE))).unwrap();
+    silent.declare(who(1), Stage::member(1, range(0, 4))).unwrap();
+    cut.publish(who(0).writer, 1).unwrap();
+    silent.publish(who(1).writer, 1).unwrap();
+    exchange(&mut home, &mut [&mut cut, &mut silent, &mut third]);
+    silent.declare(who(1), Stage::left(2)).unwrap();
+    home.receive(silent.report());
+    cut.declare(of(0, 2), Stage::member(2, range(0, 4))).unwrap();
+    exchange(&mut home, &mut [&mut cut, &mut third]);
+    let go_on = |home: &mut Home, nodes: &mut [&mut Runtime], version| {
+        nodes[0].publish(who(0).writer, version).unwrap();
+        nodes[0].publish(of(0, 2).writer, version).unwrap();
+        exchange(home, nodes);
+    };
+    go_on(&mut home, &mut [&mut cut, &mut third], 2);
+    assert_eq!((home.announced().version, home.unacknowledged()), (1, &[Node(1)].into()));
+    home.excuse_unacknowledged();
+    for version in 3..=2 + heard {
+        go_on(&mut home, &mut [&mut cut, &mut third], version);
+    }
+    for version in 3 + heard..40 {
+        go_on(&mut home, &mut [&mut cut], version);
+    }
+    (home, cut, silent, third)
+}
+
+#[test]
+fn a_node_that_is_silent_since_its_writer_left_does_not_say_how_far_its_home_came() {
+    for heard in 0..12 {
+        let (former, _, mut silent, mut third) = silent_since_it_left(heard);
+        let complete = former.announced().version;
+        let home = next(&mut [&mut silent, &mut third]);
+        assert!(home.announced().version >= complete, "{:?} after {complete}, heard {heard}", home.announced());
+    }
+}
+
+#[test]
+fn a_node_that_has_not_heard_that_it_has_no_part_any_more_holds_up_until_it_has_or_is_lost() {
+    for is_lost in [false, true] {
+        let (mut home, mut cut, mut silent, mut third) = silent_since_it_left(4);
+        assert_eq!((home.announced().version, home.unacknowledged()), (1, &[Node(1)].into()));
+        if is_lost {
+            home.lose(Node(1));
+            exchange(&mut home, &mut [&mut cut, &mut third]);
+        } else {
+            exchange(&mut home, &mut [&mut cut, &mut silent, &mut third]);
+        }
+        assert_eq!(home.announced().version, 39, "it is lost: {is_lost}");
+    }
+}
