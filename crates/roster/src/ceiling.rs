@@ -50,7 +50,7 @@ impl CeilingRound {
         self.margin = versions;
     }
 
-    /// Excuses a node that has joined until it acknowledges a ceiling for the first time.
+    /// Excuses a node that has joined, or has not answered for long, until it acknowledges a ceiling.
     pub(super) fn excuse(&mut self, node: Node) {
         self.behind.remove(&node);
         self.excused.insert(node);
@@ -64,6 +64,14 @@ impl CeilingRound {
     pub(super) fn forget(&mut self, node: Node) {
         self.behind.remove(&node);
         self.excused.remove(&node);
+    }
+
+    /// Waits again for a node that was excused, and acknowledged this one since. While the home went on without it that may be an old one:
+    /// before all know the present one nothing more is announced.
+    pub(super) fn hear(&mut self, node: Node, known: &Ceiling) {
+        if self.excused.remove(&node) && *known != self.ceiling && self.before.as_ref() != Some(known) {
+            self.before = None;
+        }
     }
 
     /// Notes the ceiling that a node knows.

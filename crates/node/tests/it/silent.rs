@@ -108,3 +108,30 @@ fn a_version_becomes_complete_by_time_alone_where_a_node_is_silent() {
     talk(&mut home, &mut writing);
     assert_eq!(newest(&home), stuck);
 }
+
+/// Each version needs another ceiling, and the next version is whole before that one is acknowledged.
+#[test]
+fn a_node_that_answers_is_waited_for_however_long_another_answer_is_due() {
+    let ((mut home, mut writing, mut slow), begin) = (self::begin(), Instant::now());
+    let mut version = 0;
+    let mut next = |home: &mut Home| {
+        version += 1 << 21;
+        publish(home, &mut writing, version)
+    };
+    let mut asked = next(&mut home);
+    for round in 0..4 * LEASES {
+        let later = next(&mut home);
+        home.look(begin + LEASE * round);
+        assert!(home.protocol().unacknowledged().contains(&Node(1)), "round {round}");
+        if let Some(decision) = asked.take() {
+            hear(&mut slow, decision);
+            home.receive(slow.report());
+        }
+        asked = next(&mut home).or(later);
+    }
+    // From here on it says nothing.
+    let known = slow.report().ceiling.version;
+    (0..20).for_each(|_| _ = next(&mut home));
+    let newest = home.protocol().announced().version;
+    assert!(newest <= known, "{newest} above {known}");
+}

@@ -331,7 +331,7 @@ fn a_node_of_which_only_who_keeps_the_names_hears_can_be_excused() {
     let (mut home, mut writing, mut silent) = alone();
     let held = publish(&mut home, &mut writing, 2..40);
     assert_eq!((held < 39, home.unacknowledged()), (true, &[Node(1)].into()));
-    home.excuse_unacknowledged();
+    home.excuse(&[Node(1)].into());
     assert_eq!(publish(&mut home, &mut writing, [40]), 40);
     // What it has acknowledged counts again.
     exchange(&mut home, &mut [&mut writing, &mut silent]);
@@ -371,7 +371,7 @@ fn silent_since_it_left(heard: u64) -> (Home, Runtime, Runtime, Runtime) {
     };
     go_on(&mut home, &mut [&mut cut, &mut third], 2);
     assert_eq!((home.announced().version, home.unacknowledged()), (1, &[Node(1)].into()));
-    home.excuse_unacknowledged();
+    home.excuse(&[Node(1)].into());
     for version in 3..=2 + heard {
         go_on(&mut home, &mut [&mut cut, &mut third], version);
     }
@@ -404,4 +404,24 @@ fn a_node_that_has_not_heard_that_it_has_no_part_any_more_holds_up_until_it_has_
         }
         assert_eq!(home.announced().version, 39, "it is lost: {is_lost}");
     }
+}
+
+/// It answers all that it is asked, and each time a moment later than the next is asked.
+#[test]
+fn a_node_that_was_excused_counts_again_with_whatever_it_acknowledges_next() {
+    let (mut home, mut writing, mut slow) = alone();
+    publish(&mut home, &mut writing, 2..40);
+    home.excuse(&[Node(1)].into());
+    publish(&mut home, &mut writing, [40]);
+    let late = home.decision(Node(1)).unwrap().clone();
+    let before = publish(&mut home, &mut writing, 41..80);
+    assert_eq!(before, 79, "it is not waited for");
+    slow.hear(late);
+    home.receive(slow.report());
+    assert_eq!(home.unacknowledged(), &[Node(1)].into());
+    assert_eq!(publish(&mut home, &mut writing, 80..100), 79, "it may not know of more");
+    exchange(&mut home, &mut [&mut writing, &mut slow]);
+    assert_eq!(home.announced().version, 99);
+    let held = publish(&mut home, &mut writing, 100..140);
+    assert!(held < 139, "{held}");
 }
