@@ -127,9 +127,10 @@ impl Home {
     /// Notes which of these nodes have acknowledged the ceiling.
     pub(super) fn note_ceilings(&mut self, nodes: &BTreeSet<Node>) {
         for node in nodes {
-            let known = self.nodes.get(node).and_then(Option::as_ref).filter(|_| !self.ledger.is_lost(*node));
-            match known {
-                Some(known) => self.ceilings.note(*node, &known.report.ceiling),
+            match self.nodes.get(node).filter(|_| !self.ledger.is_lost(*node)) {
+                Some(Some(known)) => self.ceilings.note(*node, &known.report.ceiling),
+                // It has joined and has still to report: nobody waits for it before it has acknowledged a ceiling.
+                Some(None) => {}
                 None => self.ceilings.forget(*node),
             }
         }

@@ -351,6 +351,31 @@ fn a_node_that_joins_and_says_no_more_holds_nothing_up() {
     assert_eq!(home.announced().version, 39);
 }
 
+/// Also if it has still to report when the next ceiling is set.
+#[test]
+fn a_node_that_joins_before_another_ceiling_and_reports_after_it_holds_nothing_up() {
+    for is_started_again in [false, true] {
+        let (mut home, mut writing, mut other) = alone();
+        let mut nodes = vec![&mut writing];
+        if is_started_again {
+            home.replace(Node(1), Node(2));
+        } else {
+            home.admit(Node(2));
+            nodes.push(&mut other);
+        }
+        let before = home.decision(Node(0)).unwrap().ceiling.clone();
+        for version in 2..40 {
+            nodes[0].publish(who(0).writer, version).unwrap();
+            exchange(&mut home, &mut nodes);
+            if version == 20 {
+                assert_ne!(home.decision(Node(0)).unwrap().ceiling, before);
+                home.receive(node(2).report());
+            }
+        }
+        assert_eq!(home.announced().version, 39, "it is started again: {is_started_again}");
+    }
+}
+
 /// The home and a writer are on the first node; one on the second has left, and its node is silent since before it heard that this counts.
 /// It is to be excused. The third node has heard of so many versions more.
 fn silent_since_it_left(heard: u64) -> (Home, Runtime, Runtime, Runtime) {
