@@ -54,6 +54,7 @@ pub mod network;
 pub mod numbers;
 mod outbox;
 mod pace;
+mod parts;
 mod readers;
 pub mod reporting;
 pub mod roster;

@@ -321,10 +321,8 @@ impl Watched {
                 own.receive(report);
             }
             (_, news) => {
-                if !layouts.is_empty() {
-                    let (object, name) = (self.known.id, self.name().into());
-                    around.send(home, Message::Layouts(Layouts { object, name, layouts }));
-                }
+                let layouts = reporting::layouts(self.known.id, self.name(), layouts);
+                layouts.into_iter().for_each(|layouts| around.send(home, Message::Layouts(layouts)));
                 around.send(home, self.message_of(news));
                 points::hit("report.sent");
             }
