@@ -50,7 +50,7 @@ pub(crate) struct Desk {
     /// What the fragments of other nodes that this one sends versions to belong to.
     subscriptions: BTreeMap<(Node, u64), ObjectId>,
     exits: Arc<Exits>,
-    /// Objects that are looked at now and then: with writers whose end nobody tells, or without a home that acts.
+    /// Objects that are looked at now and then: with writers whose end nobody tells, without a home that acts, or with one here that waits.
     silent: BTreeSet<ObjectId>,
     /// What was said of each on standard error, once.
     said: BTreeMap<ObjectId, String>,
@@ -119,7 +119,7 @@ impl Desk {
             replies: &mut todo.replies,
         };
         let done = watched.get_mut(&id).map(|one| work(one, &mut around));
-        if watched.get(&id).is_some_and(Watched::is_waiting) {
+        if watched.get(&id).is_some_and(Watched::is_open) {
             self.silent.insert(id);
         }
         if let Some(Err(error)) = &done {
@@ -203,7 +203,7 @@ impl Desk {
         if let Some(Err(crate::Error::Object(stillframe_object::Error::Removed { .. }))) = looked {
             self.forget(id);
         }
-        let is_well = !matches!(looked, Some(Err(_))) && !self.watched.get(&id).is_some_and(Watched::is_waiting);
+        let is_well = !matches!(looked, Some(Err(_))) && !self.watched.get(&id).is_some_and(Watched::is_open);
         let exits = &self.exits;
         let are_told = self.watched.get_mut(&id).is_none_or(|one| one.known().follow_exits(exits));
         match are_told && is_well {

@@ -35,8 +35,8 @@ pub struct Home {
     /// How fast versions become complete.
     pace: Pace,
     lease: Duration,
-    /// Since when nodes have not acknowledged how far this home may go.
-    unacknowledged: Option<Instant>,
+    /// Since when which nodes have acknowledged nothing of how far this home may go.
+    unacknowledged: BTreeMap<Node, Instant>,
 }
 
 /// What is to be sent to a node.
@@ -76,7 +76,7 @@ impl Home {
             told: BTreeMap::new(),
             pace,
             lease,
-            unacknowledged: None,
+            unacknowledged: BTreeMap::new(),
         }
     }
 
@@ -129,26 +129,32 @@ impl Home {
         if self.nodes.insert(node) {
             self.due.insert(node);
         }
-        let mut due = self.protocol.receive(report);
-        due.extend(self.excuse_silent());
+        // What it acknowledged may be old by now, and it answers all the same.
+        if self.protocol.report(node).is_none_or(|before| before.ceiling != report.ceiling) {
+            self.unacknowledged.remove(&node);
+        }
+        let due = self.protocol.receive(report);
         if self.protocol.is_leading() && self.pace.note(self.protocol.announced().version) {
             self.protocol.set_margin(self.pace.margin());
         }
         self.note(due, &[node]);
     }
 
-    /// Waits no longer for nodes that etcd goes on to hear of, while this home hears nothing of them; nodes with a new decision.
-    fn excuse_silent(&mut self) -> BTreeSet<Node> {
-        if self.protocol.unacknowledged().is_empty() {
-            self.unacknowledged = None;
-            return BTreeSet::new();
-        }
-        let since = self.unacknowledged.get_or_insert_with(Instant::now);
-        if since.elapsed() < self.lease * LEASES_SILENT {
-            return BTreeSet::new();
-        }
-        self.unacknowledged = None;
-        self.protocol.excuse_unacknowledged()
+    /// Whether it waits for nodes to acknowledge how far it may go, so that it has to [look](Home::look) by itself: nobody else may
+    /// say anything meanwhile.
+    pub fn is_waiting(&self) -> bool {
+        !self.protocol.unacknowledged().is_empty()
+    }
+
+    /// Waits no longer for nodes that etcd goes on to hear of, while this home has heard nothing of them for long.
+    pub fn look(&mut self, now: Instant) {
+        let (since, behind) = (&mut self.unacknowledged, self.protocol.unacknowledged());
+        since.retain(|node, _| behind.contains(node));
+        let mut waited = |node| now.saturating_duration_since(*since.entry(node).or_insert(now));
+        let longest = self.lease * LEASES_SILENT;
+        let silent = behind.iter().copied().filter(|node| waited(*node) >= longest).collect();
+        let due = self.protocol.excuse(&silent);
+        self.note(due, &[]);
     }
 
     /// Takes what is new since the report that a runtime sent before.

@@ -55,6 +55,7 @@ pub mod network;
 pub mod numbers;
 mod outbox;
 mod pace;
+mod parts;
 mod readers;
 pub mod reporting;
 pub mod roster;

@@ -1,10 +1,13 @@
 //! What a node tells the home of an object.
 
+use crate::parts::parts;
+use crate::roster::bytes_of_layout;
 use stillframe_roster::message::Report;
 use stillframe_roster::runtime::Runtime;
-use stillframe_roster::writer::{Node, Revision};
+use stillframe_roster::writer::{Node, Revision, Writer};
 use stillframe_wire::ObjectId;
-use stillframe_wire::roster::ObjectChange;
+use stillframe_wire::data::FragmentText;
+use stillframe_wire::roster::{Layouts, ObjectChange};
 
 /// What the home was told last.
 #[derive(Debug, Default)]
@@ -49,14 +52,22 @@ impl Reporting {
     }
 }
 
+/// How fragments of an object lie, in several messages where that is long: a new home is told of all at once.
+pub(crate) fn layouts(object: ObjectId, name: &str, layouts: Vec<(Writer, FragmentText)>) -> Vec<Layouts> {
+    let parts = parts(layouts, |(_, layout)| bytes_of_layout(layout));
+    parts.into_iter().map(|layouts| Layouts { object, name: name.into(), layouts }).collect()
+}
+
 #[cfg(test)]
 mod tests {
-    use super::{News, Reporting};
+    use super::{News, Reporting, layouts};
     use drepl::{IndexBox, IndexSet};
     use std::num::NonZeroU64;
     use stillframe_roster::runtime::Runtime;
     use stillframe_roster::writer::{Node, Stage, Who, Writer};
-    use stillframe_wire::ObjectId;
+    use stillframe_wire::bounds::{BODY_BYTES_MAX, TEXT_BYTES_MAX};
+    use stillframe_wire::data::FragmentText;
+    use stillframe_wire::{Message, ObjectId};
 
     const OBJECT: ObjectId = ObjectId(NonZeroU64::MIN);
 
@@ -104,5 +115,21 @@ mod tests {
         assert!(is_whole(reporting.news(&runtime, OBJECT, Node(1))), "the node itself");
         runtime.publish(writer(0), 1).unwrap();
         assert!(is_whole(reporting.news(&runtime, OBJECT, Node(1))), "nothing is encoded there");
+    }
+
+    #[test]
+    fn texts_that_are_longer_together_than_a_message_may_be_are_told_in_several() {
+        for (count, text_bytes) in [(17, TEXT_BYTES_MAX), (300, 60_000), (1, TEXT_BYTES_MAX), (3, 1), (0, 0)] {
+            let layout = FragmentText { text: "u".repeat(text_bytes), ..FragmentText::default() };
+            let all: Vec<_> = (0..count).map(|process| (writer(process), layout.clone())).collect();
+            let told = layouts(OBJECT, "heat", all.clone());
+            for one in &told {
+                let mut body = Vec::new();
+                Message::Layouts(one.clone()).encode(&mut body);
+                assert!(body.len() <= BODY_BYTES_MAX, "{} of {count}", one.layouts.len());
+            }
+            assert!(told.len() <= 1 + count as usize * text_bytes / (2 << 20), "{} messages", told.len());
+            assert!(told.into_iter().flat_map(|one| one.layouts).eq(all));
+        }
     }
 }

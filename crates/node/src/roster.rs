@@ -1,18 +1,17 @@
 //! Who writes an object, as its home tells the nodes.
 
+use crate::parts::parts;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use stillframe_roster::writer::{Node, Revision, Writer};
+use stillframe_wire::data::FragmentText;
 use stillframe_wire::roster::{Declared, Roster, RosterChange};
 use stillframe_wire::{Message, ObjectId};
 
 /// How much later than the next home a node may hear that nodes were lost, or started again. Who is lost later had left: the home that
 /// ended with others had not told so any more.
 const HEARD: Duration = Duration::from_secs(60);
-
-/// About so many bytes of a roster go into one message.
-const PART_BYTES: usize = 4 << 20;
 
 /// What is told: a whole roster, or what is new since one.
 #[derive(Debug, Clone)]
@@ -107,28 +106,27 @@ impl Told {
     }
 
     fn parts<'a>(&self, base: Option<u64>, all: impl Iterator<Item = &'a Declared>, gone: Vec<Writer>) -> Vec<News> {
-        let mut parts = vec![(Vec::new(), gone)];
-        let mut bytes = 0;
-        for one in all {
-            bytes += bytes_of(one);
-            if bytes > PART_BYTES {
-                bytes = bytes_of(one);
-                parts.push((Vec::new(), Vec::new()));
-            }
-            if let Some((last, _)) = parts.last_mut() {
-                last.push(one.clone());
-            }
+        let mut parts = parts(all.cloned(), bytes_of);
+        if parts.is_empty() {
+            parts.push(Vec::new());
         }
+        // Those that are gone are told with the first.
+        let gone = std::iter::once(gone).chain(std::iter::repeat_with(Vec::new));
         let serial = self.serial;
         let bases = std::iter::once(base).chain(std::iter::repeat(Some(serial)));
         let made = |((declared, gone), base)| News { base, serial, declared: Arc::new(declared), gone: Arc::new(gone) };
-        parts.into_iter().zip(bases).map(made).collect()
+        parts.into_iter().zip(gone).zip(bases).map(made).collect()
     }
 }
 
 fn bytes_of(one: &Declared) -> usize {
-    let numbers: usize = one.layout.bindings.iter().map(|(name, _)| name.len() + 12).sum();
-    64 + one.layout.text.len() + numbers
+    bytes_of_layout(&one.layout)
+}
+
+/// About how many bytes of a message a writer's layout takes.
+pub(crate) fn bytes_of_layout(layout: &FragmentText) -> usize {
+    let numbers: usize = layout.bindings.iter().map(|(name, _)| name.len() + 12).sum();
+    64 + layout.text.len() + numbers
 }
 
 /// The roster at a node.
@@ -208,7 +206,8 @@ impl Heard {
 
 #[cfg(test)]
 mod tests {
-    use super::{Heard, Missing, News, PART_BYTES, Told};
+    use super::{Heard, Missing, News, Told};
+    use crate::parts::PART_BYTES;
     use stillframe_roster::writer::{Node, Writer};
     use stillframe_wire::data::FragmentText;
     use stillframe_wire::roster::Declared;

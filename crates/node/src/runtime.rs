@@ -33,8 +33,8 @@ use stillframe_roster::writer::{Node, Version};
 use stillframe_wire::data::{Piece, Sent, SourceShare, Unchanged};
 use stillframe_wire::{Message, ObjectId};
 
-/// How often objects are looked at with writers of whose end nobody tells, as they are of another namespace of processes, or
-/// without a home that acts.
+/// How often objects are looked at with writers of whose end nobody tells, as they are of another namespace of processes, without a home
+/// that acts, or with a home that waits for nodes.
 const LOOK: Duration = Duration::from_millis(500);
 
 /// The same while no home acts: nobody tells that one does again because who keeps the names is back.

@@ -11,6 +11,7 @@ use crate::subscriptions::Subscriptions;
 use crate::surroundings::Surroundings;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
+use std::time::Instant;
 use stillframe_kernel::points;
 use stillframe_object::relay::{LocalFragment, Remote, RemoteFragment};
 use stillframe_object::{Object, Part, Writer as Named, bindings as bindings_of};
@@ -104,6 +105,11 @@ impl Watched {
         self.has_told && !self.is_untold
     }
 
+    /// Whether it has to be looked at now and then, although nobody says anything of it.
+    pub(crate) fn is_open(&self) -> bool {
+        self.is_waiting() || self.home.as_ref().is_some_and(Home::is_waiting)
+    }
+
     /// Whether the board tells of writers of this node.
     pub(crate) fn has_writers(&self) -> bool {
         !self.known.local.is_empty()
@@ -118,6 +124,9 @@ impl Watched {
     pub(crate) fn look(&mut self, around: &mut Surroundings) -> Result<()> {
         if let Some(fragments) = self.known.relay.look()? {
             self.note_fragments(fragments, around)?;
+        }
+        if let Some(home) = &mut self.home {
+            home.look(Instant::now());
         }
         // First, for what was complete until now is held still, and only what changed since has to be sent.
         let served = self.subscriptions.serve(&mut self.known, around);
@@ -322,10 +331,8 @@ impl Watched {
                 own.receive(report);
             }
             (_, news) => {
-                if !layouts.is_empty() {
-                    let (object, name) = (self.known.id, self.name().into());
-                    around.send(home, Message::Layouts(Layouts { object, name, layouts }));
-                }
+                let layouts = reporting::layouts(self.known.id, self.name(), layouts);
+                layouts.into_iter().for_each(|layouts| around.send(home, Message::Layouts(layouts)));
                 around.send(home, self.message_of(news));
                 points::hit("report.sent");
             }

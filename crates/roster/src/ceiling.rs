@@ -5,6 +5,9 @@
 //! nodes have acknowledged. The ceiling names the nodes of the members: without one of these nothing is announced, until that one has
 //! acknowledged a ceiling that names it no more. So the next home knows that nothing was announced which a node that reports was to pin
 //! and did not; and else, how far the former one may have come.
+//!
+//! A node that does not answer for long is waited for no longer, unless a ceiling that it may know names it: the next home would take it
+//! from such a node that nothing was announced without it.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -26,7 +29,8 @@ pub(super) struct CeilingRound {
     before: Option<Ceiling>,
     /// Nodes that may know the one before still.
     behind: BTreeSet<Node>,
-    /// Nodes that have just joined, or have not answered for long: nobody waits for what they know.
+    /// Nodes that have just joined, or have not answered for long: nobody waits for what they know. No ceiling that they may know names one
+    /// of them: a next home takes it from those that it names that nothing was announced without them.
     excused: BTreeSet<Node>,
     /// How far above the newest version a ceiling is set.
     margin: u64,
@@ -46,7 +50,7 @@ impl CeilingRound {
         self.margin = versions;
     }
 
-    /// Excuses a node that has joined until it acknowledges a ceiling for the first time.
+    /// Excuses a node that has joined, or has not answered for long, until it acknowledges a ceiling.
     pub(super) fn excuse(&mut self, node: Node) {
         self.behind.remove(&node);
         self.excused.insert(node);
@@ -60,6 +64,14 @@ impl CeilingRound {
     pub(super) fn forget(&mut self, node: Node) {
         self.behind.remove(&node);
         self.excused.remove(&node);
+    }
+
+    /// Waits again for a node that was excused, and acknowledged this one since. While the home went on without it that may be an old one:
+    /// before all know the present one nothing more is announced.
+    pub(super) fn hear(&mut self, node: Node, known: &Ceiling) {
+        if self.excused.remove(&node) && *known != self.ceiling && self.before.as_ref() != Some(known) {
+            self.before = None;
+        }
     }
 
     /// Notes the ceiling that a node knows.
@@ -87,8 +99,14 @@ impl CeilingRound {
         is_covered(&self.ceiling) && !is_named(&self.ceiling) && (self.behind.is_empty() || allows_before())
     }
 
+    /// Whether a node may be excused that knows this ceiling, or the present one.
+    fn may_excuse(&self, node: Node, known: &Ceiling) -> bool {
+        !known.nodes.contains(&node) && !self.ceiling.nodes.contains(&node)
+    }
+
     /// Sets another ceiling, which nobody has acknowledged yet.
     fn set(&mut self, ceiling: Ceiling) {
+        self.excused.retain(|node| !ceiling.nodes.contains(node));
         self.before = Some(std::mem::replace(&mut self.ceiling, ceiling));
     }
 }
@@ -99,12 +117,20 @@ impl Home {
         self.ceilings.allows(proposal, lives) || self.planted().has(Bug::Boundless)
     }
 
+    /// Nodes that have not acknowledged the ceiling, and of which nobody has to know whether they ever will.
+    pub(super) fn excusable(&self) -> BTreeSet<Node> {
+        let known = |node| self.known(node).map(|known| &known.report.ceiling);
+        let may = |node: &Node| known(*node).is_none_or(|known| self.ceilings.may_excuse(*node, known));
+        self.ceilings.behind.iter().copied().filter(may).collect()
+    }
+
     /// Notes which of these nodes have acknowledged the ceiling.
     pub(super) fn note_ceilings(&mut self, nodes: &BTreeSet<Node>) {
         for node in nodes {
-            let known = self.nodes.get(node).and_then(Option::as_ref).filter(|_| !self.ledger.is_lost(*node));
-            match known {
-                Some(known) => self.ceilings.note(*node, &known.report.ceiling),
+            match self.nodes.get(node).filter(|_| !self.ledger.is_lost(*node)) {
+                Some(Some(known)) => self.ceilings.note(*node, &known.report.ceiling),
+                // It has joined and has still to report: nobody waits for it before it has acknowledged a ceiling.
+                Some(None) => {}
                 None => self.ceilings.forget(*node),
             }
         }

@@ -153,10 +153,11 @@ impl Home {
         self.ceilings.behind()
     }
 
-    /// Waits no longer for nodes that have not acknowledged the ceiling, until they do: who keeps the names hears of them, and this home
-    /// does not. Nodes with a new [decision](Self::decision) are returned.
-    pub fn excuse_unacknowledged(&mut self) -> BTreeSet<Node> {
-        let behind = self.ceilings.behind().clone();
+    /// Waits no longer for those of these nodes that have [not acknowledged](Self::unacknowledged) the ceiling, until they acknowledge any:
+    /// who keeps the names hears of them, and this home does not. It goes on to wait for nodes that this ceiling names, or the one that they
+    /// acknowledged: these have members of the newest versions, or had. Nodes with a new [decision](Self::decision) are returned.
+    pub fn excuse(&mut self, nodes: &BTreeSet<Node>) -> BTreeSet<Node> {
+        let behind: BTreeSet<Node> = self.excusable().intersection(nodes).copied().collect();
         behind.iter().for_each(|node| self.ceilings.excuse(*node));
         if behind.is_empty() { behind } else { self.lead(BTreeSet::new()) }
     }
@@ -195,7 +196,12 @@ impl Home {
             Some(known) if known.report.serial >= report.serial && !self.ledger.planted.has(Bug::OldReports) => {
                 return BTreeSet::new();
             }
-            Some(known) => known.report = Arc::new(report),
+            Some(known) => {
+                if known.report.ceiling != report.ceiling {
+                    self.ceilings.hear(node, &report.ceiling);
+                }
+                known.report = Arc::new(report);
+            }
             None => *known = Some(Known { report: Arc::new(report), decision: None, proposed: 0 }),
         }
         let mut touched = BTreeSet::from([node]);
@@ -280,7 +286,10 @@ impl Home {
             settled.into_iter().for_each(|(version, epoch)| _ = self.ledger.settle(version, epoch));
             self.ledger.taken_over = Some(self.announced.clone());
         }
+        // Whoever wants a place may have a lower number than who has a version whole with the writer that had it.
+        nodes.iter().for_each(|node| self.note_accepted(*node));
         for node in nodes {
+            self.forget_published(node);
             self.merge(node, false);
         }
         // All that was published has to be known by now: it says who was in a version.

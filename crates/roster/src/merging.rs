@@ -39,6 +39,30 @@ impl Home {
         }
     }
 
+    /// Notes what a node's writers published as what a home accepted, before anything that is new is looked at.
+    pub(super) fn note_accepted(&mut self, node: Node) {
+        let Some(known) = self.nodes.get(&node).and_then(Option::as_ref) else { return };
+        for told in &known.report.clone().writers {
+            let told = &*self.as_ended(told);
+            let mut published = told.record.published.clone();
+            if let Some(new) = told.record.stages.get(told.accepted) {
+                published.present.retain(|version| *version < new.from);
+                let newest = published.newest.filter(|newest| *newest < new.from);
+                published.newest = newest.or(published.present.last().copied());
+            }
+            self.ledger.note(told.record.writer, published);
+        }
+    }
+
+    /// Forgets what writers of a node published that declares anything new, until it is merged: it has weighed that itself.
+    pub(super) fn forget_published(&mut self, node: Node) {
+        let Some(known) = self.nodes.get(&node).and_then(Option::as_ref) else { return };
+        let report = known.report.clone();
+        if report.writers.iter().any(|told| told.accepted < told.record.stages.len()) {
+            report.writers.iter().for_each(|told| self.ledger.note(told.record.writer, Published::default()));
+        }
+    }
+
     /// The writers of a report as they are to be looked at: those first that have ended, whose places others may take, and then those
     /// that began earlier.
     fn in_order<'a>(&self, writers: &'a [Told]) -> Vec<&'a Told> {

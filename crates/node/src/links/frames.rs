@@ -34,12 +34,31 @@ pub(super) fn about_bytes(message: &Message) -> usize {
     (1 + items) * ITEM_BYTES + text_bytes
 }
 
-pub(super) fn send_messages(out: &mut Out<'_>, messages: VecDeque<Message>) -> io::Result<()> {
+/// Sends messages. One that is too long is left out, and `say` is told so: whoever ended the connection for it would tell all of it anew on
+/// the next one, without end, and nothing of what others have to say would arrive.
+pub(super) fn send_messages(out: &mut Out<'_>, messages: VecDeque<Message>, say: impl Fn(String)) -> io::Result<()> {
     for message in messages {
         let kind = out.encode(&message, 0);
-        out.sender.queue(kind.0, &out.body, LIMIT).map_err(io::Error::other)?;
+        match out.sender.queue(kind.0, &out.body, LIMIT) {
+            Err(error @ stillframe_link::Error::TooLarge { .. }) => {
+                say(format!("it is not told {}: {error}", what(&message)));
+            }
+            queued => queued.map_err(io::Error::other)?,
+        }
     }
     out.sender.flush(LIMIT).map_err(io::Error::other)
+}
+
+/// What a message is about, for people.
+fn what(message: &Message) -> String {
+    match message {
+        Message::Reports(reports) => {
+            let names: Vec<String> = reports.iter().map(|one| format!("'{}'", one.name)).collect();
+            format!("which fragments of object {} are on this node, where fewer would have to be", names.join(", "))
+        }
+        Message::Layouts(layouts) => format!("how fragments of object '{}' lie", layouts.name),
+        message => format!("something of kind {}", message.kind()),
+    }
 }
 
 pub(super) fn send_versions(out: &mut Out<'_>, versions: VecDeque<Box<dyn Transmission>>) -> io::Result<()> {

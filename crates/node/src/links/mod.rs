@@ -246,7 +246,7 @@ impl Links {
                 }
                 messages.push_back(peer.ping());
             }
-            send_messages(out, messages)
+            send_messages(out, messages, |why| peer.say(why))
         });
     }
 

@@ -1,10 +1,16 @@
 //! When another node counts as connected, and when it does not.
 
 use super::*;
+use std::num::NonZeroU64;
 use std::sync::mpsc;
 use std::time::Instant;
 use stillframe_link::identity;
+use stillframe_roster::writer::Writer;
+use stillframe_wire::ObjectId;
+use stillframe_wire::bounds::BODY_BYTES_MAX;
+use stillframe_wire::data::FragmentText;
 use stillframe_wire::hello::Protocols;
+use stillframe_wire::roster::Layouts;
 
 /// As long as nothing that is expected takes.
 const LONG: Duration = Duration::from_secs(60);
@@ -233,4 +239,19 @@ fn a_node_whose_connections_have_ended_makes_no_others() {
     one.links.end();
     one.links.add(Node(2), &info(&mute.address)).unwrap();
     assert!(one.links.peers().is_empty());
+}
+
+#[test]
+fn a_message_that_is_too_long_is_left_out_and_what_follows_it_comes() {
+    let job = Job::new();
+    let (one, mute) = (Real::new(&job, 1, ENDLESS), Mute::new(&job, 2));
+    one.links.add(Node(2), &info(&mute.address)).unwrap();
+    mute.ping();
+    let layout = FragmentText { text: "u".repeat(BODY_BYTES_MAX), ..FragmentText::default() };
+    let writer = Writer { node: Node(1), process: 1, serial: 0 };
+    let (object, name) = (ObjectId(NonZeroU64::MIN), "heat".to_owned());
+    let long = Message::Layouts(Layouts { object, name, layouts: vec![(writer, layout)] });
+    one.links.send(Node(2), vec![long, Message::Ping(3)]);
+    // Those of new connections have other numbers.
+    while mute.ping() != 3 {}
 }

@@ -19,4 +19,5 @@ mod places;
 #[path = "../../../stillframe/tests/it/common/seed.rs"]
 mod seed;
 mod service;
+mod silent;
 mod turns;

@@ -331,7 +331,7 @@ fn a_node_of_which_only_who_keeps_the_names_hears_can_be_excused() {
     let (mut home, mut writing, mut silent) = alone();
     let held = publish(&mut home, &mut writing, 2..40);
     assert_eq!((held < 39, home.unacknowledged()), (true, &[Node(1)].into()));
-    home.excuse_unacknowledged();
+    home.excuse(&[Node(1)].into());
     assert_eq!(publish(&mut home, &mut writing, [40]), 40);
     // What it has acknowledged counts again.
     exchange(&mut home, &mut [&mut writing, &mut silent]);
@@ -349,4 +349,104 @@ fn a_node_that_joins_and_says_no_more_holds_nothing_up() {
         exchange(&mut home, &mut [&mut writing, &mut other]);
     }
     assert_eq!(home.announced().version, 39);
+}
+
+/// Also if it has still to report when the next ceiling is set.
+#[test]
+fn a_node_that_joins_before_another_ceiling_and_reports_after_it_holds_nothing_up() {
+    for is_started_again in [false, true] {
+        let (mut home, mut writing, mut other) = alone();
+        let mut nodes = vec![&mut writing];
+        if is_started_again {
+            home.replace(Node(1), Node(2));
+        } else {
+            home.admit(Node(2));
+            nodes.push(&mut other);
+        }
+        let before = home.decision(Node(0)).unwrap().ceiling.clone();
+        for version in 2..40 {
+            nodes[0].publish(who(0).writer, version).unwrap();
+            exchange(&mut home, &mut nodes);
+            if version == 20 {
+                assert_ne!(home.decision(Node(0)).unwrap().ceiling, before);
+                home.receive(node(2).report());
+            }
+        }
+        assert_eq!(home.announced().version, 39, "it is started again: {is_started_again}");
+    }
+}
+
+/// The home and a writer are on the first node; one on the second has left, and its node is silent since before it heard that this counts.
+/// It is to be excused. The third node has heard of so many versions more.
+fn silent_since_it_left(heard: u64) -> (Home, Runtime, Runtime, Runtime) {
+    let (mut home, mut cut, mut silent, mut third) = (home(1, 0..3), node(0), node(1), node(2));
+    cut.declare(who(0), Stage::member(1, range(4, WHOLE))).unwrap();
+    silent.declare(who(1), Stage::member(1, range(0, 4))).unwrap();
+    cut.publish(who(0).writer, 1).unwrap();
+    silent.publish(who(1).writer, 1).unwrap();
+    exchange(&mut home, &mut [&mut cut, &mut silent, &mut third]);
+    silent.declare(who(1), Stage::left(2)).unwrap();
+    home.receive(silent.report());
+    cut.declare(of(0, 2), Stage::member(2, range(0, 4))).unwrap();
+    exchange(&mut home, &mut [&mut cut, &mut third]);
+    let go_on = |home: &mut Home, nodes: &mut [&mut Runtime], version| {
+        nodes[0].publish(who(0).writer, version).unwrap();
+        nodes[0].publish(of(0, 2).writer, version).unwrap();
+        exchange(home, nodes);
+    };
+    go_on(&mut home, &mut [&mut cut, &mut third], 2);
+    assert_eq!((home.announced().version, home.unacknowledged()), (1, &[Node(1)].into()));
+    home.excuse(&[Node(1)].into());
+    for version in 3..=2 + heard {
+        go_on(&mut home, &mut [&mut cut, &mut third], version);
+    }
+    for version in 3 + heard..40 {
+        go_on(&mut home, &mut [&mut cut], version);
+    }
+    (home, cut, silent, third)
+}
+
+#[test]
+fn a_node_that_is_silent_since_its_writer_left_does_not_say_how_far_its_home_came() {
+    for heard in 0..12 {
+        let (former, _, mut silent, mut third) = silent_since_it_left(heard);
+        let complete = former.announced().version;
+        let home = next(&mut [&mut silent, &mut third]);
+        assert!(home.announced().version >= complete, "{:?} after {complete}, heard {heard}", home.announced());
+    }
+}
+
+#[test]
+fn a_node_that_has_not_heard_that_it_has_no_part_any_more_holds_up_until_it_has_or_is_lost() {
+    for is_lost in [false, true] {
+        let (mut home, mut cut, mut silent, mut third) = silent_since_it_left(4);
+        assert_eq!((home.announced().version, home.unacknowledged()), (1, &[Node(1)].into()));
+        if is_lost {
+            home.lose(Node(1));
+            exchange(&mut home, &mut [&mut cut, &mut third]);
+        } else {
+            exchange(&mut home, &mut [&mut cut, &mut silent, &mut third]);
+        }
+        assert_eq!(home.announced().version, 39, "it is lost: {is_lost}");
+    }
+}
+
+/// It answers all that it is asked, and each time a moment later than the next is asked.
+#[test]
+fn a_node_that_was_excused_counts_again_with_whatever_it_acknowledges_next() {
+    let (mut home, mut writing, mut slow) = alone();
+    publish(&mut home, &mut writing, 2..40);
+    home.excuse(&[Node(1)].into());
+    publish(&mut home, &mut writing, [40]);
+    let late = home.decision(Node(1)).unwrap().clone();
+    let before = publish(&mut home, &mut writing, 41..80);
+    assert_eq!(before, 79, "it is not waited for");
+    slow.hear(late);
+    home.receive(slow.report());
+    assert_eq!(home.unacknowledged(), &[Node(1)].into());
+    assert_eq!(publish(&mut home, &mut writing, 80..100), 79, "it may not know of more");
+    exchange(&mut home, &mut [&mut writing, &mut slow]);
+    assert_eq!(home.announced().version, 99);
+    let held = publish(&mut home, &mut writing, 100..140);
+    assert!(held < 139, "{held}");
 }

@@ -1,6 +1,7 @@
 //! The integration tests of this crate: one executable, as each is linked on its own.
 
 mod ceilings;
+mod excused;
 mod heirs;
 mod ledger;
 mod orders;

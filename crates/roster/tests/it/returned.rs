@@ -5,6 +5,7 @@ use drepl::{IndexBox, IndexSet, Progression};
 use stillframe_roster::{
     home::Home,
     readiness::Readiness,
+    refusal::Refusal,
     runtime::{Event, Runtime},
     writer::{Node, Stage, Version, Who, Writer},
 };
@@ -117,5 +118,49 @@ fn a_fragment_that_was_accepted_counts_though_nobody_wrote_that_down() {
         }
         let refused = exchange(&mut home, &mut [&mut stays, &mut again]);
         assert_eq!((refused, home.announced().version), (Vec::new(), 1), "a new home: {is_new_home}");
+    }
+}
+
+/// The machine of the home and of a version's writers is started again. On another one somebody wants their places, who has not heard how
+/// far they came, and which of the two numbers is lower is chance.
+#[test]
+fn places_of_writers_that_are_back_are_taken_only_above_what_they_have_whole() {
+    for (heir, again, is_apart) in [(1, 5, false), (7, 5, false), (1, 5, true), (7, 5, true), (5, 1, true)] {
+        let (mut writing, mut waiting) = (node(0), node(heir));
+        let mut home = Home::new(1, range(0, 8), 0, [0, heir].map(Node));
+        home.set_margin(4);
+        let halves = [(who(0, 1), range(0, 4)), (who(0, 2), range(4, 8))];
+        halves.iter().for_each(|(who, half)| writing.declare(*who, Stage::member(1, half.clone())).unwrap());
+        let publish = |writing: &mut Runtime, version| {
+            halves.iter().for_each(|(who, _)| writing.publish(who.writer, version).unwrap());
+        };
+        publish(&mut writing, 1);
+        exchange(&mut home, &mut [&mut writing, &mut waiting]);
+        for version in 2..=3 {
+            publish(&mut writing, version);
+            exchange(&mut home, &mut [&mut writing]);
+        }
+        assert_eq!((home.announced().version, waiting.announced().version), (3, 1));
+        waiting.declare(who(heir, 3), Stage::member(2, range(0, 8))).unwrap();
+
+        // Both halves may be of one node, or one of them on a node that only the new home knows.
+        let mut back = node(again);
+        let mut beside = node(6);
+        for (process, half) in [(1, range(0, 4)), (2, range(4, 8))] {
+            let of = if is_apart && process == 2 { &mut beside } else { &mut back };
+            let who = who(of.node().0, process);
+            of.restore(who, vec![Stage::member(1, half)]);
+            (1..=3).for_each(|version| of.publish(who.writer, version).unwrap());
+            of.die(who.writer);
+        }
+        let mut home = Home::new(2, range(0, 8), 0, [heir, again, 6].map(Node));
+        home.set_margin(4);
+        home.set_replaced([Node(0)]);
+        [&mut waiting, &mut back, &mut beside].into_iter().for_each(|node| node.follow(2));
+        let refused = exchange(&mut home, &mut [&mut waiting, &mut back, &mut beside]);
+        let is_late = |event: &Event| matches!(event, Event::Refused { refusal: Refusal::Late { from: 2, .. }, .. });
+        let names = format!("heir on {heir}, started again on {again}, apart: {is_apart}");
+        assert!(matches!(&refused[..], [one] if is_late(one)), "{names}: {refused:?}");
+        assert_eq!(home.announced().version, 3, "{names}");
     }
 }

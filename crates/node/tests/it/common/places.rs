@@ -43,6 +43,8 @@ pub struct Fault {
     pub loses_versions: bool,
     /// Whether versions wait to be sent, as on a link that takes no bytes.
     pub stalls_versions: bool,
+    /// Whether everything is lost.
+    pub loses_all: bool,
 }
 
 /// What follows a message, read as slowly as the way is.
@@ -182,6 +184,7 @@ impl Names for Kept {
 struct Fixed {
     living: RwLock<(Vec<Node>, Revision)>,
     replaced: RwLock<Vec<Node>>,
+    lease: RwLock<Duration>,
     /// Whether no home may act, as when who keeps the names is away.
     is_homeless: AtomicBool,
     names: Arc<dyn Names>,
@@ -214,7 +217,7 @@ impl Cluster for Fixed {
     }
 
     fn lease(&self) -> Duration {
-        Duration::from_secs(3)
+        *self.lease.read().unwrap()
     }
 
     fn names(&self) -> Arc<dyn Names> {
@@ -257,6 +260,7 @@ impl Nodes {
         let cluster = Arc::new(Fixed {
             living: RwLock::default(),
             replaced: RwLock::default(),
+            lease: RwLock::new(Duration::from_secs(3)),
             is_homeless: AtomicBool::new(false),
             names: kept.clone(),
         });
@@ -272,6 +276,9 @@ impl Nodes {
                         }
                         let fault = wires.fault((place, to));
                         std::thread::sleep(fault.delay);
+                        if fault.loses_all {
+                            continue;
+                        }
                         let is_version = matches!(
                             message,
                             Message::Sources(_) | Message::Piece(_) | Message::Unchanged(_) | Message::Sent(_)
@@ -436,6 +443,12 @@ impl Nodes {
             runtime.lost(node);
             runtime.changed_homes();
         }
+    }
+
+    /// Lets homes that begin from now on take leases for so long. None of them ever ends here.
+    #[allow(dead_code, reason = "not all suites do")]
+    pub fn set_lease(&self, lease: Duration) {
+        *self.cluster.lease.write().unwrap() = lease;
     }
 
     /// Begins another term of all homes.
