@@ -467,15 +467,12 @@ impl Watched {
         if announced.is_gone() {
             // Nobody has written in the places of those that were lost, of whom errors go on to tell.
             self.known.relay.give_up(announced.version)?;
-            return Ok(());
-        }
-        let is_newer = self.known.relay.complete(announced.version)?;
-        if is_newer {
+        } else if self.known.relay.complete(announced.version)? {
             // Others have written what was theirs, up to there.
             self.known.lost.retain(|lost| lost.from > announced.version);
-        }
-        if self.keeps_former && is_newer {
-            self.tell_roster(around)?;
+            if self.keeps_former {
+                self.tell_roster(around)?;
+            }
         }
         self.has_told |= self.has_heard;
         Ok(())
