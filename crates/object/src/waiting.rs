@@ -129,8 +129,11 @@ pub(crate) fn look(shared: &Shared, members: &mut Members, version: Version, wan
         .collect();
     match nobodys.is_empty() {
         true => Ok(Finding::Waiting(waiting)),
-        // The newest may be one of which nobody has anything any more.
-        false => Ok(Finding::Lost(nobodys, (readable != version).then_some(readable))),
+        false => {
+            // The newest may be one of which nobody has anything any more; and nobody means the initial version, which is zeros.
+            let is_known = readable > ledger.initial() || readable == newest;
+            Ok(Finding::Lost(nobodys, (readable != version && is_known).then_some(readable)))
+        }
     }
 }
 
