@@ -139,8 +139,10 @@ fortran-long: ## the same through the optimizer, and under valgrind
 	$(TEST_BUILD)
 	$(PYTEST) -m long bindings/fortran/tests
 
+# The Fortran module takes the optimizer longer than all programs together, and has nothing to compute.
 MPI_PROGRAMS = $(TEST_BUILD) && for example in heat objects; do \
-	$(MAKE) -s -C examples/$$example LIBRARY=$(TARGET)/debug OUT=$(TARGET)/debug/languages/$$example; done
+	$(MAKE) -s -j$$(nproc) -C examples/$$example LIBRARY=$(TARGET)/debug OUT=$(TARGET)/debug/languages/$$example \
+		MODULE=-O0 FLAGS='-O1 -Wall -Wextra -ffp-contract=off'; done
 
 mpi: ## the heat equation over MPI, in all languages, with messages and as an object
 	scripts/setup.sh cxx fortran mpi

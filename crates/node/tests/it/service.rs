@@ -1,6 +1,6 @@
 //! Runtimes as `still-node` runs them: over TCP with a job's certificate, with names in an etcd of their own.
 
-use crate::common::watchdog;
+use crate::common::{until, watchdog};
 use std::collections::BTreeSet;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -139,7 +139,10 @@ fn a_stranger_is_not_let_in() {
     writer.publish(1).unwrap();
     // One with the certificate of another job of the same name.
     let stranger = other.start("b", &[names.endpoint()], &Means::Tls);
-    let there = other.objects("b").wait("u", LONG).unwrap();
+    // It sees the name, and would wait for as long as it is let to hear the home.
+    let seen = other.objects("b");
+    until("the name is seen", || seen.list().unwrap() == ["u"]);
+    let there = seen.wait("u", Duration::ZERO).unwrap();
     let mut all = there.read("{ var v = u }").attach().unwrap();
     let error = all.reattach(1, Duration::from_secs(1)).unwrap_err();
     assert!(error.is_timeout(), "{error}");
