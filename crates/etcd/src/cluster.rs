@@ -13,7 +13,7 @@ use crate::shard::Shard;
 use crate::shared::Shared;
 use crate::values::{NodeInfo, read_home, read_node, write_home, write_node};
 use crate::watch::Subscriber;
-use crate::{Etcd, counter};
+use crate::{Etcd, JoinOptions, counter};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -25,64 +25,6 @@ use tokio::sync::oneshot;
 
 /// Longest lease of a node, in seconds: whoever dies is missed no later.
 const LEASE_MAX: u64 = 3600;
-
-/// Options for joining; see [`Cluster::join`].
-#[derive(Debug, Clone)]
-pub struct JoinOptions {
-    name: String,
-    address: String,
-    memory: u64,
-    lease: Duration,
-    former: BTreeSet<Node>,
-    above: Option<Node>,
-    patience: Duration,
-}
-
-impl JoinOptions {
-    /// A node of this name, whose runtime listens at this address.
-    pub fn new(name: impl Into<String>, address: impl Into<String>) -> JoinOptions {
-        JoinOptions {
-            name: name.into(),
-            address: address.into(),
-            memory: epoch::random(),
-            lease: Duration::from_secs(3),
-            former: BTreeSet::new(),
-            above: None,
-            patience: Duration::ZERO,
-        }
-    }
-
-    /// The number of its directory of regions, which it goes on with when it is started again; another one each time by default.
-    pub fn memory(mut self, memory: u64) -> Self {
-        self.memory = memory;
-        self
-    }
-
-    /// How long the node stays one when nothing is heard of it: whole seconds, 3 by default. etcd makes it no shorter than 2 s.
-    pub fn lease(mut self, lease: Duration) -> Self {
-        self.lease = lease;
-        self
-    }
-
-    /// Numbers that this machine's runtimes had before they ended. If the node of one of them is still there, and has this one's
-    /// name, its lease is ended as soon as this one has joined: nobody has to wait for that. The caller makes sure that none runs.
-    pub fn former(mut self, nodes: impl IntoIterator<Item = Node>) -> Self {
-        self.former = nodes.into_iter().collect();
-        self
-    }
-
-    /// A number that was given before, if one is known: this node gets a higher one, also of an etcd that has lost its count.
-    pub fn above(mut self, node: Option<Node>) -> Self {
-        self.above = node;
-        self
-    }
-
-    /// How long to wait for others to begin the count of numbers, who may have to go on where it was lost. Nobody may.
-    pub fn patience(mut self, patience: Duration) -> Self {
-        self.patience = patience;
-        self
-    }
-}
 
 /// This process as one of the nodes. It is one until its lease ends; dropped, it is missed after as long as its lease is.
 #[derive(Debug)]
@@ -102,8 +44,9 @@ impl Cluster {
     /// [`Error::Unfit`] for names that cannot be kept; [`Error::Option`] if this `etcd` has a node already; those of etcd.
     pub fn join(etcd: &Etcd, options: JoinOptions) -> Result<Cluster> {
         let shared = etcd.shared.clone();
-        let JoinOptions { name, address, memory, lease, former, above, patience } = options;
-        let info = NodeInfo { name, address, incarnation: epoch::random(), memory };
+        let JoinOptions { name, address, memory, lease, former, continued, above, patience, remembered } = options;
+        let continued = continued.into_iter().map(|node| node.0).collect();
+        let info = NodeInfo { name, address, incarnation: epoch::random(), memory, former: continued };
         info.check().map_err(|why| Error::Unfit { what: format!("node '{}'", info.name), why })?;
         let seconds = lease.as_secs() + u64::from(lease.subsec_nanos() > 0);
         if !(1..=LEASE_MAX).contains(&seconds) {
@@ -112,7 +55,7 @@ impl Cluster {
         if shared.has_node.swap(true, Ordering::AcqRel) {
             return Err(Error::option("joining", "there is a node by this handle: drop it first, or open another"));
         }
-        let joined = enter(&shared, info, seconds as i64, above, patience).and_then(|cluster| {
+        let joined = enter(&shared, info, seconds as i64, (above, patience), remembered).and_then(|cluster| {
             former.into_iter().try_for_each(|former| cluster.end_former(former))?;
             Ok(cluster)
         });
@@ -130,6 +73,11 @@ impl Cluster {
     /// What this node told of itself.
     pub fn own_info(&self) -> &NodeInfo {
         &self.member.info
+    }
+
+    /// The number of the epoch of etcd's data in which this is a node: another one when these were lost.
+    pub fn epoch(&self) -> u64 {
+        self.member.state().epoch.id
     }
 
     /// Whether it still is a node.
@@ -260,12 +208,14 @@ impl Cluster {
         if former == self.node() {
             return Ok(());
         }
-        let (shared, own) = (self.shared.clone(), self.member.info.name.clone());
+        let (shared, own) = (self.shared.clone(), self.member.info.clone());
         self.wait("join", 2, async move {
             let request = RangeRequest { key: shared.keys.node(former), ..RangeRequest::default() };
             let Some(kv) = shared.client.range(&request).await?.kvs.pop() else { return Ok(()) };
             match read_node(&kv.value) {
-                Ok(info) if info.name == own && kv.lease != 0 => shared.client.revoke(kv.lease).await,
+                Ok(info) if (info.name == own.name || info.memory == own.memory) && kv.lease != 0 => {
+                    shared.client.revoke(kv.lease).await
+                }
                 _ => Ok(()),
             }
         })
@@ -301,8 +251,8 @@ fn enter(
     shared: &Arc<Shared>,
     info: NodeInfo,
     seconds: i64,
-    above: Option<Node>,
-    patience: Duration,
+    (above, patience): (Option<Node>, Duration),
+    remembered: Option<(u64, Vec<(Node, NodeInfo)>)>,
 ) -> Result<Cluster> {
     let (inner, deadline) = (shared.clone(), shared.client.deadline);
     let limit = deadline.saturating_mul(5).saturating_add(patience);
@@ -325,7 +275,9 @@ fn enter(
         }
     })?;
     let (queue, watch) = (Arc::new(Queue::default()), shared.watch());
-    watch.subscribe(Subscriber { queue: queue.clone(), member: member.clone() });
+    let missing =
+        remembered.filter(|(epoch, _)| *epoch != member.state().epoch.id).map_or_else(Vec::new, |(_, nodes)| nodes);
+    watch.subscribe(Subscriber { queue: queue.clone(), member: member.clone(), missing });
     let (keeping, end) = oneshot::channel();
     shared.reactor.spawn(keep(shared.client.clone(), shared.keys.clone(), member.clone(), end));
     let cluster = Cluster { shared: shared.clone(), member, queue, _keeping: keeping };

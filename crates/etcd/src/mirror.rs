@@ -120,6 +120,18 @@ impl Mirror {
         [Event::NamesLost].into_iter().chain(over).collect()
     }
 
+    /// Takes nodes that were there before etcd lost its data for nodes, until they are back or [given up](Mirror::give_up).
+    pub fn expect(&mut self, nodes: Vec<(Node, NodeInfo)>) -> Vec<Event> {
+        let mut events = Vec::new();
+        for (node, info) in nodes.into_iter().filter(|(node, _)| !self.lost.contains(node)) {
+            self.nodes.entry(node).or_insert_with(|| {
+                events.push(Event::NodeJoined { node, info: info.clone() });
+                Known { what: info, round: self.round, is_confirmed: false }
+            });
+        }
+        events
+    }
+
     /// What was there, is not there any more, and was not found while all of this part was read.
     pub fn end(&mut self, part: Part) -> Vec<Event> {
         let round = self.round;
@@ -297,7 +309,7 @@ mod tests {
     }
 
     fn node(keys: &Keys, number: u32, incarnation: u64) -> KeyValue {
-        let info = NodeInfo { name: "n".into(), address: "a".into(), incarnation, memory: 1 };
+        let info = NodeInfo { name: "n".into(), address: "a".into(), incarnation, memory: 1, former: Vec::new() };
         kv(keys.node(Node(number)), write_node(&info), 5)
     }
 
@@ -347,6 +359,27 @@ mod tests {
         assert_eq!(mirror.unmarked(), [(Node(1), Unmarked::Told), (Node(2), Unmarked::Missing)]);
         assert_eq!(mirror.put(&keys, &mark(&keys, 2)), [Event::NodeLost { node: Node(2) }]);
         assert_eq!(mirror.unmarked(), [(Node(1), Unmarked::Told)]);
+    }
+
+    /// A runtime that was started again knows them of the one before.
+    #[test]
+    fn nodes_that_are_expected_are_nodes_until_they_are_back_or_given_up() {
+        let (keys, mut mirror) = (Keys::new("job"), Mirror::default());
+        mirror.begin(epoch(2), 3);
+        let info = |number, incarnation| read_node(&node(&keys, number, incarnation).value).unwrap();
+        let events = mirror.expect([(1, 7), (2, 8), (3, 9)].map(|(node, of)| (Node(node), info(node, of))).into());
+        assert!(matches!(events[..], [Event::NodeJoined { .. }, Event::NodeJoined { .. }, Event::NodeJoined { .. }]));
+        assert_eq!(mirror.end(Part::Nodes), [], "they are missed, and not lost");
+        assert_eq!(mirror.put(&keys, &node(&keys, 1, 7)), [], "it is back");
+        assert_eq!(
+            mirror.put(&keys, &node(&keys, 2, 99)),
+            [Event::NodeLost { node: Node(2) }],
+            "another has the number"
+        );
+        assert_eq!(mirror.nodes().len(), 2);
+        mirror.give_up();
+        assert_eq!(mirror.unmarked(), [(Node(2), Unmarked::Told), (Node(3), Unmarked::Missing)]);
+        assert_eq!(mirror.put(&keys, &mark(&keys, 3)), [Event::NodeLost { node: Node(3) }]);
     }
 
     #[test]

@@ -17,6 +17,9 @@ const SMALL_BYTES_MAX: usize = 4096;
 /// Longest name and longest address of a node, in bytes.
 pub const NODE_NAME_BYTES_MAX: usize = 255;
 
+/// Most numbers that a node had before. While a home decides, what it says names no node by a number of before for long.
+pub const FORMER_MAX: usize = 64;
+
 /// What stands in the first line of an object's value; its text follows as it is.
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -74,9 +77,12 @@ pub struct NodeInfo {
     /// A number by chance, which tells one start of a runtime from every other: also from those that etcd gave the same number when it
     /// had lost its data.
     pub incarnation: u64,
-    /// A number by chance that belongs to its directory of regions: a node of the same name with the same one is this one's runtime, started
-    /// again. With another one, what this one had in its memory is gone.
+    /// A number by chance that belongs to its directory of regions: a node with the same one is this one's runtime, started again. Of a node
+    /// of the same name with another one, what this one had in its memory is gone.
     pub memory: u64,
+    /// Numbers that earlier runtimes of the same memory had, the newest last.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub former: Vec<u32>,
 }
 
 impl NodeInfo {
@@ -90,7 +96,12 @@ impl NodeInfo {
                 ));
             }
         }
-        Ok(())
+        match self.former.len() {
+            many if many > FORMER_MAX => {
+                Err(format!("it had {many} numbers before, and at most {FORMER_MAX} are read"))
+            }
+            _ => Ok(()),
+        }
     }
 }
 

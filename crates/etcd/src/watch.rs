@@ -12,7 +12,7 @@ use crate::mirror::{Mirror, Part};
 use crate::pages::Pages;
 use crate::queue::Queue;
 use crate::reactor::Reactor;
-use crate::values::read_description;
+use crate::values::{NodeInfo, read_description};
 use std::collections::HashMap;
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -36,6 +36,8 @@ pub(crate) struct Subscriber {
     pub queue: Arc<Queue>,
     /// Its node, which sees each change before it is told.
     pub member: Arc<Member>,
+    /// Nodes that it knows of data that etcd has lost.
+    pub missing: Vec<(Node, NodeInfo)>,
 }
 
 type Waiters = HashMap<String, Vec<(u64, SyncSender<Result<Description>>)>>;
@@ -227,10 +229,13 @@ impl Watcher {
         }
         let highest = self.watch.mirror().highest_term();
         let (epoch, revision) = epoch::ensure(&self.client, &self.keys, highest).await?;
-        let events = self.watch.mirror().begin(epoch, revision);
-        if events.contains(&Event::NamesLost) {
+        let mut events = self.watch.mirror().begin(epoch, revision);
+        let missing =
+            self.subscriber.as_mut().map(|subscriber| std::mem::take(&mut subscriber.missing)).unwrap_or_default();
+        if !missing.is_empty() || events.contains(&Event::NamesLost) {
             self.give_up_at = Some(Instant::now() + self.grace);
         }
+        events.extend(self.watch.mirror().expect(missing));
         self.tell(revision, events).await;
         let parts = [
             (Part::Lost, self.keys.all_lost()),

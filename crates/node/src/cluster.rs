@@ -21,8 +21,8 @@ pub trait Cluster: Send + Sync + Debug {
     /// The home of an object and its term; `None` while nobody is.
     fn home(&self, object: ObjectId) -> Option<(Node, Revision)>;
 
-    /// Numbers that nodes had before their runtimes were started again, as far as this one has heard.
-    fn replaced(&self) -> Vec<Node>;
+    /// Numbers that living nodes had before their runtimes were started again, as far as this one has heard: each with the number of now.
+    fn replaced(&self) -> Vec<(Node, Node)>;
 
     /// After how long a node that is not heard of counts as lost.
     fn lease(&self) -> Duration;

@@ -80,8 +80,8 @@ impl Home {
         }
     }
 
-    /// Runtimes had these numbers before they were started again.
-    pub fn set_replaced(&mut self, former: impl IntoIterator<Item = Node>) {
+    /// Sets the numbers that runtimes had before they were started again, each with the one of now.
+    pub fn set_replaced(&mut self, former: impl IntoIterator<Item = (Node, Node)>) {
         self.protocol.set_replaced(former);
     }
 

@@ -56,6 +56,7 @@ pub mod numbers;
 mod outbox;
 mod pace;
 mod parts;
+mod peers;
 mod readers;
 pub mod reporting;
 pub mod roster;

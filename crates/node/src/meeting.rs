@@ -7,6 +7,7 @@ use crate::error::{Error, Result};
 use serde_json::{Value, json};
 use std::fs;
 use std::io::{ErrorKind, Write};
+use std::net::{TcpStream, ToSocketAddrs};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -18,6 +19,9 @@ const FILE: &str = "names.json";
 /// How often a node looks whether the first one has put the address there.
 const LOOK: Duration = Duration::from_millis(50);
 
+/// How long an etcd may take to answer.
+const ANSWER_LIMIT: Duration = Duration::from_secs(2);
+
 /// More than a machine's name and a path have.
 const BYTES_MAX: u64 = 16 << 10;
 
@@ -26,6 +30,8 @@ const BYTES_MAX: u64 = 16 << 10;
 struct Entry {
     host: String,
     dir: PathBuf,
+    /// The number of those regions, which another machine's of the same path do not have.
+    memory: Option<u64>,
     address: Option<String>,
 }
 
@@ -44,12 +50,13 @@ pub(crate) struct Meeting {
     path: PathBuf,
     host: String,
     dir: PathBuf,
+    memory: u64,
 }
 
 impl Meeting {
-    /// For a node of this name with these regions, of which it is the only runtime.
-    pub(crate) fn new(certificate: &Path, host: &str, dir: &Path) -> Meeting {
-        Meeting { path: certificate.join(FILE), host: host.into(), dir: dir.into() }
+    /// For a node of this name with these regions, of this number, of which it is the only runtime.
+    pub(crate) fn new(certificate: &Path, host: &str, dir: &Path, memory: u64) -> Meeting {
+        Meeting { path: certificate.join(FILE), host: host.into(), dir: dir.into(), memory }
     }
 
     pub(crate) fn path(&self) -> &Path {
@@ -59,13 +66,30 @@ impl Meeting {
     /// Who keeps the names: this node, if nobody else does. Waits for an address.
     ///
     /// # Errors
-    /// [`Error::Meeting`] if none comes in time, or the file holds something else; those of the system.
+    /// [`Error::Meeting`] if none comes in time, another machine of this one's name keeps them, or the file holds something else; those of
+    /// the system.
     pub(crate) fn join(&self, limit: Duration) -> Result<Keeper> {
         let begin = Instant::now();
         loop {
             match self.read()? {
-                Some(entry) if entry.host == self.host && entry.dir == self.dir => {
-                    return Ok(Keeper::Own(entry.address));
+                Some(entry) if self.is_own(&entry) => {
+                    // With another number, this machine has lost its memory, and its etcd with it; or it is not this machine.
+                    let is_same = entry.memory.is_none_or(|memory| memory == self.memory);
+                    return match &entry.address {
+                        Some(address) if !is_same && answers(address) => {
+                            let why = format!(
+                                "another machine that is called '{}', too, keeps the names at {address}; give each node a name of its own",
+                                self.host
+                            );
+                            Err(self.wrong(why))
+                        }
+                        // The first of two of that name may be starting its etcd.
+                        None if !is_same && begin.elapsed() < limit => {
+                            std::thread::sleep(LOOK);
+                            continue;
+                        }
+                        _ => Ok(Keeper::Own(entry.address)),
+                    };
                 }
                 Some(Entry { address: Some(address), .. }) => return Ok(Keeper::Other(address)),
                 Some(Entry { host, .. }) if begin.elapsed() >= limit => {
@@ -92,10 +116,13 @@ impl Meeting {
 
     /// Lets another node be the first.
     pub(crate) fn end(&self) {
-        let is_own = |entry: &Entry| entry.host == self.host && entry.dir == self.dir;
-        if matches!(self.read(), Ok(Some(entry)) if is_own(&entry)) {
+        if matches!(self.read(), Ok(Some(entry)) if self.is_own(&entry)) {
             let _ = fs::remove_file(&self.path);
         }
+    }
+
+    fn is_own(&self, entry: &Entry) -> bool {
+        entry.host == self.host && entry.dir == self.dir
     }
 
     fn read(&self) -> Result<Option<Entry>> {
@@ -115,14 +142,15 @@ impl Meeting {
         let (Some(host), Some(dir)) = (text("host"), text("dir")) else {
             return Err(self.wrong("it names no node".into()));
         };
-        Ok(Some(Entry { host, dir: dir.into(), address: text("address") }))
+        let memory = value.get("memory").and_then(Value::as_u64);
+        Ok(Some(Entry { host, dir: dir.into(), memory, address: text("address") }))
     }
 
     /// Writes the file as a whole; whether it did, where it is to be `new`.
     fn write(&self, address: Option<&str>, is_new: bool) -> Result<bool> {
         let name = format!(".{FILE}.{}.{}", self.host.replace('/', "_"), std::process::id());
         let aside = self.path.with_file_name(name);
-        let text = json!({ "host": self.host, "dir": self.dir, "address": address }).to_string();
+        let text = json!({ "host": self.host, "dir": self.dir, "memory": self.memory, "address": address }).to_string();
         let put = || {
             let mut file = fs::File::options().write(true).create(true).truncate(true).mode(0o600).open(&aside)?;
             file.write_all(text.as_bytes())?;
@@ -147,12 +175,36 @@ impl Meeting {
     }
 }
 
+/// Whether somebody listens at the address of an etcd.
+fn answers(address: &str) -> bool {
+    let (_, authority) = address.split_once("://").unwrap_or(("", address));
+    let sockets = authority.to_socket_addrs().into_iter().flatten();
+    sockets.into_iter().any(|socket| TcpStream::connect_timeout(&socket, ANSWER_LIMIT).is_ok())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
     fn meeting(dir: &tempfile::TempDir, host: &str) -> Meeting {
-        Meeting::new(dir.path(), host, Path::new("/dev/shm/stillframe"))
+        Meeting::new(dir.path(), host, Path::new("/dev/shm/stillframe"), 7)
+    }
+
+    #[test]
+    fn another_machine_of_the_same_name_is_refused_while_the_first_one_lives() {
+        let dir = tempfile::tempdir().unwrap();
+        let etcd = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = format!("https://{}", etcd.local_addr().unwrap());
+        let own = meeting(&dir, "a");
+        assert!(matches!(own.join(Duration::ZERO).unwrap(), Keeper::Own(None)));
+        own.tell(&address).unwrap();
+        let other = Meeting { memory: 8, ..meeting(&dir, "a") };
+        let error = other.join(Duration::ZERO).unwrap_err().to_string();
+        assert!(error.contains("'a'") && error.contains(&address), "{error}");
+        assert!(matches!(own.join(Duration::ZERO).unwrap(), Keeper::Own(Some(_))), "its runtime was started again");
+        drop(etcd);
+        let again = other.join(Duration::ZERO).unwrap();
+        assert!(matches!(&again, Keeper::Own(Some(before)) if *before == address), "it has lost its memory: {again:?}");
     }
 
     #[test]

@@ -39,24 +39,24 @@ pub struct EtcdCluster {
     lease: Duration,
     /// Whether the etcd is this runtime's own.
     keeps_names: bool,
+    /// When this node may first become a home.
+    claims_from: Instant,
 }
 
 /// Which node each machine is.
 #[derive(Debug, Default)]
 struct Machines {
-    /// What each was last, by its name.
-    last: BTreeMap<String, Machine>,
+    /// What each was last, by its memory.
+    last: BTreeMap<u64, Machine>,
     /// Numbers that machines had before, of which etcd has still to tell that they are lost.
     former: BTreeSet<Node>,
-    /// All numbers that machines had before whose memory is still there, with the number of that.
-    replaced: BTreeMap<Node, u64>,
 }
 
 /// A machine, as the newest runtime there told of it.
 #[derive(Debug)]
 struct Machine {
+    name: String,
     node: Node,
-    memory: u64,
     /// Whether it was told that it is lost.
     is_lost: bool,
 }
@@ -71,25 +71,26 @@ enum Former {
 }
 
 impl Machines {
-    /// A machine has this number from now on, and this memory; the one before, if it had another number.
-    fn join(&mut self, name: &str, node: Node, memory: u64) -> Option<Former> {
+    /// A machine has this number from now on, and this memory; the ones before, if it had others. What it is called may change; a name
+    /// with another memory is that of a machine that lost its own.
+    fn join(&mut self, name: &str, node: Node, memory: u64) -> Vec<Former> {
         // Where etcd lost its count, a number may be given once more: then it is no other machine's any more.
         self.former.remove(&node);
-        self.replaced.remove(&node);
-        self.last.retain(|other, last| other == name || last.node != node);
-        let before = self.last.insert(name.into(), Machine { node, memory, is_lost: false })?;
-        if before.node == node {
-            return None;
+        self.last.retain(|of, last| *of == memory || last.node != node);
+        let is_emptied = |(of, last): &(&u64, &Machine)| **of != memory && last.name == name;
+        let emptied = self.last.iter().filter(is_emptied).filter(|(_, last)| !last.is_lost);
+        let lost: Vec<Node> = emptied.map(|(_, last)| last.node).collect();
+        self.last.retain(|of, last| !is_emptied(&(of, last)));
+        self.former.extend(&lost);
+        let mut before: Vec<Former> = lost.into_iter().map(Former::Lost).collect();
+        let replaced = self.last.insert(memory, Machine { name: name.into(), node, is_lost: false });
+        if let Some(replaced) = replaced.filter(|replaced| replaced.node != node) {
+            if !replaced.is_lost {
+                self.former.insert(replaced.node);
+            }
+            before.push(Former::Replaced(replaced.node));
         }
-        if !before.is_lost {
-            self.former.insert(before.node);
-        }
-        if before.memory == memory {
-            self.replaced.insert(before.node, memory);
-            return Some(Former::Replaced(before.node));
-        }
-        self.replaced.retain(|_, lay_in| *lay_in != before.memory);
-        (!before.is_lost).then_some(Former::Lost(before.node))
+        before
     }
 
     /// etcd says that a number is lost; whether that is news, and not of a machine that has another one by now.
@@ -98,9 +99,9 @@ impl Machines {
         !self.former.remove(&node)
     }
 
-    /// Whether this is the number of a machine, as far as it was told.
-    fn is_last(&self, name: &str, node: Node) -> bool {
-        self.last.get(name).is_some_and(|last| last.node == node)
+    /// Whether this is the number of the machine with this memory, as far as it was told.
+    fn is_last(&self, memory: u64, node: Node) -> bool {
+        self.last.get(&memory).is_some_and(|last| last.node == node)
     }
 }
 
@@ -164,8 +165,10 @@ impl Cluster for EtcdCluster {
         Some((home.node, term))
     }
 
-    fn replaced(&self) -> Vec<Node> {
-        self.known().replaced.keys().copied().collect()
+    fn replaced(&self) -> Vec<(Node, Node)> {
+        // As the nodes say themselves: a node that joined after one was started again was told of neither number by events.
+        let nodes = self.cluster.nodes().into_iter();
+        nodes.flat_map(|(node, info)| info.former.into_iter().map(move |former| (Node(former), node))).collect()
     }
 
     fn lease(&self) -> Duration {
@@ -178,27 +181,30 @@ impl Cluster for EtcdCluster {
 }
 
 impl EtcdCluster {
-    /// Of a node that has joined with such a lease, whose runtime had another number before, and which keeps the names itself or does not.
+    /// Of a node that has joined with such a lease, and which keeps the names itself or does not.
     pub fn new(
         etcd: &Etcd,
         cluster: stillframe_etcd::Cluster,
         numbers: Arc<Numbers>,
         lease: Duration,
-        former: Option<Node>,
         keeps_names: bool,
     ) -> EtcdCluster {
-        let replaced = former.into_iter().map(|former| (former, cluster.own_info().memory)).collect();
-        let known = Machines { replaced, ..Machines::default() };
         EtcdCluster {
             cluster,
             names: Arc::new(etcd.names()),
             links: OnceLock::new(),
             is_taken: AtomicBool::new(false),
-            known: Mutex::new(known),
+            known: Mutex::default(),
             numbers,
             lease,
             keeps_names,
+            claims_from: Instant::now(),
         }
+    }
+
+    /// Has this node become no home for so long: others that it does not know of may have to come back first.
+    pub fn hold_back(self, limit: Duration) -> EtcdCluster {
+        EtcdCluster { claims_from: Instant::now() + limit, ..self }
     }
 
     /// The connections to the others, as soon as there are any.
@@ -247,6 +253,7 @@ impl EtcdCluster {
 
     /// Tells a runtime what changes, until `has_ended`.
     pub fn follow(&self, runtime: &Runtime, links: &Arc<Links>, objects: &Objects, has_ended: impl Fn() -> bool) {
+        self.note_peers();
         self.claim(runtime, &self.preferring());
         let (mut looked, mut longest, mut free) = (Instant::now(), SOON, Vec::new());
         while !has_ended() {
@@ -254,6 +261,10 @@ impl EtcdCluster {
             // etcd may have been lost once more while this node was put there again, which then did not succeed, or was forgotten.
             if told.is_empty() && self.cluster.standing() == Standing::Forgotten {
                 self.rebuild(runtime, objects);
+            }
+            // Before this runtime does anything with a node, the next one would know of it.
+            if !told.is_empty() {
+                self.note_peers();
             }
             let (mut gathered, mut is_other) = (Gathered::default(), false);
             for told in told {
@@ -281,6 +292,11 @@ impl EtcdCluster {
         }
     }
 
+    fn note_peers(&self) {
+        let others = self.cluster.nodes().into_iter().filter(|(node, _)| *node != self.node());
+        self.numbers.note_peers(self.cluster.epoch(), others.collect());
+    }
+
     fn tell(&self, event: Event, runtime: &Runtime, links: &Arc<Links>, objects: &Objects) {
         match event {
             Event::NodeJoined { node, info } => self.join(node, &info, runtime, links),
@@ -301,17 +317,18 @@ impl EtcdCluster {
     fn join(&self, node: Node, info: &NodeInfo, runtime: &Runtime, links: &Arc<Links>) {
         // Where it cannot be written, etcd's count has to do.
         let _ = self.numbers.note(node);
-        let former = self.known().join(&info.name, node, info.memory);
-        match former {
-            Some(Former::Replaced(former)) => {
-                runtime.replaced(former, node);
-                links.remove(former);
+        let before = self.known().join(&info.name, node, info.memory);
+        for former in before {
+            match former {
+                Former::Replaced(former) => {
+                    runtime.replaced(former, node);
+                    links.remove(former);
+                }
+                Former::Lost(former) => {
+                    links.remove(former);
+                    runtime.lost(former);
+                }
             }
-            Some(Former::Lost(former)) => {
-                links.remove(former);
-                runtime.lost(former);
-            }
-            None => {}
         }
         self.reach(node, info, links);
         runtime.changed_homes();
@@ -329,7 +346,7 @@ impl EtcdCluster {
     /// still to be told of, the runtime does not know yet whom it replaces.
     pub(crate) fn reach_all(&self, links: &Arc<Links>) {
         for (node, info) in self.cluster.nodes() {
-            if self.known().is_last(&info.name, node) {
+            if self.known().is_last(info.memory, node) {
                 self.reach(node, &info, links);
             }
         }
@@ -364,7 +381,13 @@ impl EtcdCluster {
     fn claim(&self, runtime: &Runtime, shards: &[Shard]) {
         // What is free may be a node's that was lost, and has not heard so; or this one has not been told yet that it was lost. It is
         // tried again.
-        if self.links.get().is_some_and(|links| links.is_counted_on() || links.has_others_than(&self.cluster.nodes())) {
+        let is_early = Instant::now() < self.claims_from;
+        if is_early
+            || self
+                .links
+                .get()
+                .is_some_and(|links| links.is_counted_on() || links.has_others_than(&self.cluster.nodes()))
+        {
             return;
         }
         if !shards.is_empty() && self.cluster.claim(shards).is_ok() {
@@ -410,37 +433,45 @@ mod tests {
     #[test]
     fn a_machine_is_one_node_whatever_numbers_it_had() {
         let mut machines = Machines::default();
-        let mut join = |name: &str, node| machines.join(name, Node(node), 7);
-        assert_eq!(join("a", 1), None);
-        assert_eq!(join("b", 2), None);
-        assert_eq!(join("a", 1), None, "it is told twice");
-        assert_eq!(join("a", 5), Some(Former::Replaced(Node(1))));
-        assert_eq!(join("a", 7), Some(Former::Replaced(Node(5))));
+        let mut join = |name: &str, node, memory| machines.join(name, Node(node), memory);
+        assert_eq!(join("a", 1, 7), []);
+        assert_eq!(join("b", 2, 8), []);
+        assert_eq!(join("a", 1, 7), [], "it is told twice");
+        assert_eq!(join("a", 5, 7), [Former::Replaced(Node(1))]);
+        assert_eq!(join("a", 7, 7), [Former::Replaced(Node(5))]);
         // Before etcd gives up what it lost, all are there.
         assert_eq!(machines.former, BTreeSet::from([Node(1), Node(5)]));
-        assert_eq!(machines.join("c", Node(1), 8), None, "etcd has lost its count");
+        assert_eq!(machines.join("c", Node(1), 9), [], "etcd has lost its count");
         assert_eq!(machines.former, BTreeSet::from([Node(5)]));
-        assert_eq!(machines.join("d", Node(2), 9), None, "once more");
-        assert_eq!(machines.join("b", Node(8), 7), None, "its number is another's, whose connection stays");
+        assert_eq!(machines.join("d", Node(2), 10), [], "once more");
+        assert_eq!(machines.join("b", Node(8), 8), [], "its number is another's, whose connection stays");
         assert!(!machines.lose(Node(5)), "its machine has another number");
         assert!(machines.lose(Node(7)));
-        assert_eq!(machines.join("a", Node(9), 7), Some(Former::Replaced(Node(7))), "it was only apart");
+        assert_eq!(machines.join("a", Node(9), 7), [Former::Replaced(Node(7))], "it was only apart");
     }
 
     #[test]
     fn a_machine_that_lost_its_memory_is_not_the_one_that_it_was() {
         let mut machines = Machines::default();
-        let replaced = |machines: &Machines| machines.replaced.keys().copied().collect::<Vec<_>>();
-        assert_eq!(machines.join("a", Node(1), 7), None);
-        assert_eq!(machines.join("a", Node(2), 7), Some(Former::Replaced(Node(1))));
-        assert_eq!(replaced(&machines), [Node(1)]);
+        assert_eq!(machines.join("a", Node(1), 7), []);
+        assert_eq!(machines.join("a", Node(2), 7), [Former::Replaced(Node(1))]);
         // Before its lease ends; etcd tells of that later.
-        assert_eq!(machines.join("a", Node(3), 8), Some(Former::Lost(Node(2))));
-        assert_eq!(replaced(&machines), [], "what it was before lay in the same memory");
+        assert_eq!(machines.join("a", Node(3), 8), [Former::Lost(Node(2))]);
         assert!(!machines.lose(Node(2)), "it was told");
         // And after.
         assert!(machines.lose(Node(3)));
-        assert_eq!(machines.join("a", Node(4), 9), None);
+        assert_eq!(machines.join("a", Node(4), 9), []);
         assert_eq!(machines.former, BTreeSet::from([Node(1)]));
+    }
+
+    #[test]
+    fn a_machine_may_be_called_otherwise() {
+        let mut machines = Machines::default();
+        assert_eq!(machines.join("a", Node(1), 7), []);
+        assert_eq!(machines.join("b", Node(2), 7), [Former::Replaced(Node(1))]);
+        assert_eq!(machines.join("c", Node(3), 8), []);
+        let both = [Former::Lost(Node(3)), Former::Replaced(Node(2))];
+        assert_eq!(machines.join("c", Node(4), 7), both, "another one of that name lost its memory");
+        assert!(machines.is_last(7, Node(4)) && !machines.is_last(8, Node(3)));
     }
 }

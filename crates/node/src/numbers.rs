@@ -4,13 +4,17 @@
 //! Beside them lies a number by chance, by which others tell a runtime that was started again from one whose machine lost its memory.
 
 use crate::error::{Error, Result};
+use crate::peers::PeersFile;
 use std::fs;
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
+use stillframe_etcd::NodeInfo;
+use stillframe_etcd::values::FORMER_MAX;
 use stillframe_roster::writer::Node;
 
-/// In the directory of objects: the number that this machine had last, the highest one that it has heard of, and the directory's own.
+/// In the directory of objects: the number that this machine had last, the highest one that it has heard of, and the directory's own. A
+/// second line has the numbers that the machine had before its last one, the newest last.
 const FILE: &str = "runtime.node";
 
 /// Numbers, and their file.
@@ -19,17 +23,20 @@ pub struct Numbers {
     path: PathBuf,
     memory: u64,
     noted: Mutex<Option<Noted>>,
+    peers: Mutex<PeersFile>,
 }
 
 /// The highest number that is believed: what a file says that is damaged is not to use up all there are.
 pub(crate) const NUMBER_MAX: u32 = 3 << 30;
 
 /// What the file says.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 struct Noted {
     /// None of a machine that has left.
     own: Option<Node>,
     highest: Node,
+    /// Those before.
+    former: Vec<Node>,
 }
 
 impl Numbers {
@@ -37,10 +44,11 @@ impl Numbers {
     pub(crate) fn open(regions: &Path) -> Numbers {
         let path = regions.join(".objects").join(FILE);
         let text = fs::read_to_string(&path).unwrap_or_default();
-        let memory = text.split_whitespace().nth(2).and_then(|word| word.parse().ok());
+        let memory =
+            text.lines().next().and_then(|first| first.split_whitespace().nth(2)).and_then(|word| word.parse().ok());
         // The keys of the standard library's hasher are random numbers of the system.
         let memory = memory.unwrap_or_else(|| RandomState::new().build_hasher().finish());
-        Numbers { path, memory, noted: Mutex::new(read(&text)) }
+        Numbers { path, memory, noted: Mutex::new(read(&text)), peers: Mutex::new(PeersFile::new(regions)) }
     }
 
     /// The number of this directory, which is another one when what lay in memory was lost.
@@ -50,12 +58,20 @@ impl Numbers {
 
     /// The number that this machine had last.
     pub(crate) fn former(&self) -> Option<Node> {
-        self.noted().and_then(|noted| noted.own)
+        self.noted().as_ref().and_then(|noted| noted.own)
+    }
+
+    /// All numbers that this machine had, the newest last; none after it has left.
+    pub(crate) fn all_former(&self) -> Vec<Node> {
+        let all = |noted: &Noted| noted.former.iter().copied().chain(noted.own).collect();
+        let mut all: Vec<Node> = self.noted().as_ref().map(all).unwrap_or_default();
+        all.drain(..all.len().saturating_sub(FORMER_MAX));
+        all
     }
 
     /// The highest number that it has heard of.
     pub(crate) fn highest(&self) -> Option<Node> {
-        self.noted().map(|noted| noted.highest)
+        self.noted().as_ref().map(|noted| noted.highest)
     }
 
     /// This machine has this number from now on.
@@ -63,9 +79,10 @@ impl Numbers {
     /// # Errors
     /// Those of the system.
     pub(crate) fn join(&self, own: Node) -> Result<()> {
+        let former = self.all_former();
         let mut noted = self.noted();
-        let highest = noted.map_or(own, |noted| noted.highest.max(own));
-        self.write(&mut noted, Noted { own: Some(own), highest })
+        let highest = noted.as_ref().map_or(own, |noted| noted.highest.max(own));
+        self.write(&mut noted, Noted { own: Some(own), highest, former })
     }
 
     /// There is a node of this number.
@@ -74,17 +91,35 @@ impl Numbers {
     /// Those of the system.
     pub(crate) fn note(&self, node: Node) -> Result<()> {
         let mut noted = self.noted();
-        match *noted {
-            Some(Noted { own, highest }) if node > highest => self.write(&mut noted, Noted { own, highest: node }),
+        match noted.clone() {
+            Some(known) if node > known.highest => self.write(&mut noted, Noted { highest: node, ..known }),
             _ => Ok(()),
         }
     }
 
+    /// The other nodes that the former runtime knew, and the epoch of etcd's data then.
+    pub(crate) fn peers(&self) -> Option<(u64, Vec<(Node, NodeInfo)>)> {
+        let peers = self.peers_file().read()?;
+        // What this machine was itself it is now.
+        let others = peers.nodes.into_iter().filter(|(_, info)| info.memory != self.memory);
+        Some((peers.epoch, others.map(|(node, info)| (Node(node), info)).collect()))
+    }
+
+    /// These are the nodes now, by etcd's data of this epoch.
+    pub(crate) fn note_peers(&self, epoch: u64, nodes: Vec<(Node, NodeInfo)>) {
+        self.peers_file().write(epoch, nodes);
+    }
+
+    fn peers_file(&self) -> MutexGuard<'_, PeersFile> {
+        self.peers.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     /// This machine leaves the job. If it comes back nobody has its number.
     pub(crate) fn leave(&self) {
+        self.peers_file().remove();
         let mut noted = self.noted();
-        if let Some(Noted { highest, .. }) = *noted {
-            let _ = self.write(&mut noted, Noted { own: None, highest });
+        if let Some(highest) = noted.as_ref().map(|noted| noted.highest) {
+            let _ = self.write(&mut noted, Noted { own: None, highest, former: Vec::new() });
         }
     }
 
@@ -102,7 +137,9 @@ impl Numbers {
     fn write(&self, noted: &mut Option<Noted>, new: Noted) -> Result<()> {
         let part = self.path.with_extension("part");
         let own = new.own.map_or_else(|| "-".into(), |own| own.0.to_string());
-        fs::write(&part, format!("{own} {} {}\n", new.highest.0, self.memory)).map_err(Error::io("write", &part))?;
+        let former: Vec<String> = new.former.iter().map(|node| node.0.to_string()).collect();
+        let text = format!("{own} {} {}\n{}\n", new.highest.0, self.memory, former.join(" "));
+        fs::write(&part, text).map_err(Error::io("write", &part))?;
         fs::rename(&part, &self.path).map_err(Error::io("rename", &self.path))?;
         *noted = Some(new);
         Ok(())
@@ -110,14 +147,16 @@ impl Numbers {
 }
 
 fn read(text: &str) -> Option<Noted> {
-    let mut words = text.split_whitespace();
+    let (first, second) = text.split_once('\n').unwrap_or((text, ""));
+    let mut words = first.split_whitespace();
     let number = |word: &str| word.parse().ok().filter(|number| *number <= NUMBER_MAX).map(Node);
     let own = match words.next()? {
         "-" => None,
         word => Some(number(word)?),
     };
     let highest = words.next().and_then(number).into_iter().chain(own).max()?;
-    Some(Noted { own, highest })
+    let former = if own.is_some() { second.split_whitespace().map_while(number).collect() } else { Vec::new() };
+    Some(Noted { own, highest, former })
 }
 
 #[cfg(test)]
@@ -140,9 +179,14 @@ mod tests {
         second.join(Node(8)).unwrap();
         let third = Numbers::open(regions.path());
         assert_eq!((third.former(), third.highest()), (Some(Node(8)), Some(Node(8))));
+        assert_eq!(third.all_former(), [Node(3), Node(8)]);
+        (9..90).for_each(|number| third.join(Node(number)).unwrap());
+        let kept: Vec<Node> = (90 - FORMER_MAX as u32..90).map(Node).collect();
+        assert_eq!((third.all_former(), Numbers::open(regions.path()).all_former()), (kept.clone(), kept));
         third.leave();
         let fourth = Numbers::open(regions.path());
-        assert_eq!((fourth.former(), fourth.highest()), (None, Some(Node(8))));
+        assert_eq!((fourth.former(), fourth.highest()), (None, Some(Node(89))));
+        assert_eq!(fourth.all_former(), [], "they are lost, and others were told so");
         for one in [&second, &third, &fourth] {
             assert_eq!(one.memory(), first.memory());
         }
@@ -152,7 +196,8 @@ mod tests {
 
     #[test]
     fn a_file_of_one_number_one_of_two_and_one_of_none() {
-        let noted = |own: Option<u32>, highest| Some(Noted { own: own.map(Node), highest: Node(highest) });
+        let noted =
+            |own: Option<u32>, highest| Some(Noted { own: own.map(Node), highest: Node(highest), former: Vec::new() });
         assert_eq!(read("4"), noted(Some(4), 4));
         assert_eq!(read("4 2"), noted(Some(4), 4));
         assert_eq!(read("4 x"), noted(Some(4), 4));

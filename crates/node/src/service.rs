@@ -138,9 +138,9 @@ impl Service {
             Some(bytes) => bytes,
             None => capacity_bytes(&lock)? / 2,
         };
-        let names = find_names(&options, &identity)?;
-        let etcd = open(&names, &identity, options.lease)?;
         let numbers = Arc::new(Numbers::open(&options.dir));
+        let names = find_names(&options, &identity, numbers.memory())?;
+        let etcd = open(&names, &identity, options.lease)?;
         let former = numbers.former();
         let nodes = etcd.nodes().map_err(|error| names.explain(error))?;
         let namesakes = check_namesakes(&nodes, &options.name, former, address, &identity, &linking)?;
@@ -153,8 +153,15 @@ impl Service {
         // Who keeps the names, or knew the job before, begins the count where others only follow.
         let patience = if names.kept_elsewhere().is_some() && above.is_none() { COUNT_LIMIT } else { Duration::ZERO };
         let joining = JoinOptions::new(&options.name, address.to_string()).lease(options.lease);
-        let joining = joining.memory(numbers.memory()).former(former.into_iter().chain(namesakes));
+        let joining = joining.memory(numbers.memory()).continues(numbers.all_former());
+        let joining = joining.former(former.into_iter().chain(namesakes));
         let joining = joining.above(above).patience(patience);
+        let remembered = numbers.peers();
+        let is_forgetful = names.has_lost_count && remembered.is_none();
+        let joining = match remembered {
+            Some((epoch, nodes)) => joining.remembers(epoch, nodes),
+            None => joining,
+        };
         let joined = stillframe_etcd::Cluster::join(&etcd, joining).map_err(|error| names.explain(error))?;
         let node = joined.node();
         points::hit("node.joined");
@@ -169,7 +176,9 @@ impl Service {
             abi: stillframe_segment::head::ABI,
         };
         let keeps_names = names.keeper.is_some();
-        let cluster = EtcdCluster::new(&etcd, joined, numbers.clone(), options.lease, former, keeps_names);
+        let cluster = EtcdCluster::new(&etcd, joined, numbers.clone(), options.lease, keeps_names);
+        // Its machine lost what it knew together with the names: the others claim what is free as soon as they are back.
+        let cluster = if is_forgetful { cluster.hold_back(options.lease.min(GRACE)) } else { cluster };
         let cluster = Arc::new(cluster);
         let links = Links::new(hello, identity, linking, options.lease);
         cluster.connect(links.clone());
@@ -257,7 +266,7 @@ impl Service {
 }
 
 /// Finds the names where the options say, or starts an etcd for all.
-fn find_names(options: &ServiceOptions, identity: &Identity) -> Result<Names> {
+fn find_names(options: &ServiceOptions, identity: &Identity, memory: u64) -> Result<Names> {
     let tls = options.names_tls.clone().unwrap_or_else(|| {
         let file = |name: &str| options.identity.join(name);
         Tls { ca: file(AUTHORITY), certificate: file(CERTIFICATE), key: file(KEY), name: Some(identity.name()) }
@@ -266,7 +275,7 @@ fn find_names(options: &ServiceOptions, identity: &Identity) -> Result<Names> {
         let addresses = options.names.clone();
         return Ok(Names { addresses, tls, keeper: None, meeting: None, has_lost_count: false });
     }
-    let meeting = Meeting::new(&options.identity, &options.name, &options.dir);
+    let meeting = Meeting::new(&options.identity, &options.name, &options.dir, memory);
     let before = match meeting.join(MEETING_LIMIT)? {
         meeting::Keeper::Other(address) => {
             let (addresses, meeting) = (vec![address], Some(meeting));

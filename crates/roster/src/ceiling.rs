@@ -172,8 +172,7 @@ impl Home {
         let ceilings: BTreeMap<Node, &Ceiling> = self.reports().map(|report| (report.node, &report.ceiling)).collect();
         let highest = ceilings.values().map(|ceiling| ceiling.version).max()?;
         let is_asked = ceilings.iter().any(|(node, ceiling)| ceiling.nodes.contains(node));
-        let is_lost = |node: &Node| self.known(*node).is_none() && !self.replaced.contains(node);
-        let lost = ceilings.values().filter(|ceiling| ceiling.nodes.iter().any(is_lost));
+        let lost = ceilings.values().filter(|ceiling| ceiling.nodes.iter().any(|node| self.is_gone(*node)));
         let newest = lost.map(|ceiling| ceiling.version).max().filter(|_| !is_asked);
         self.ceilings.ceiling.version = self.ceilings.ceiling.version.max(highest);
         newest.filter(|newest| *newest > self.announced.version && !self.planted().has(Bug::Boundless))

@@ -46,8 +46,8 @@ pub struct Home {
     /// Nodes that have still to pin the proposed version.
     pinning: BTreeSet<Node>,
     ceilings: CeilingRound,
-    /// Former numbers of nodes whose runtimes were started again.
-    replaced: BTreeSet<Node>,
+    /// Former numbers of nodes whose runtimes were started again, and those that they have now.
+    replaced: BTreeMap<Node, Node>,
     readers: Derived<Readers>,
 }
 
@@ -81,7 +81,7 @@ impl Home {
             unpinned: BTreeSet::new(),
             pinning: BTreeSet::new(),
             ceilings: CeilingRound::new(initial),
-            replaced: BTreeSet::new(),
+            replaced: BTreeMap::new(),
             readers: Derived::default(),
         }
     }
@@ -142,10 +142,16 @@ impl Home {
         }
     }
 
-    /// Runtimes had these numbers before they were started again: what former homes said of these is not lost with them. To be said before
-    /// any node has reported.
-    pub fn set_replaced(&mut self, former: impl IntoIterator<Item = Node>) {
+    /// Sets the former numbers of runtimes that were started again, each with the one that it has now: what former homes said of these is
+    /// not lost with them. To be set before any node has reported.
+    pub fn set_replaced(&mut self, former: impl IntoIterator<Item = (Node, Node)>) {
         self.replaced = former.into_iter().collect();
+    }
+
+    /// Whether nobody has any more what a node of this number had.
+    pub(super) fn is_gone(&self, node: Node) -> bool {
+        let lives = |node: &Node| self.known(*node).is_some();
+        !lives(&node) && !self.replaced.get(&node).is_some_and(lives)
     }
 
     /// Nodes that have not acknowledged the ceiling, so that sooner or later nothing becomes complete.
@@ -176,6 +182,9 @@ impl Home {
         self.nodes.remove(&former);
         self.refused.remove(&former);
         self.ceilings.forget(former);
+        // A ceiling that is heard of only now may name any of its numbers.
+        self.replaced.values_mut().filter(|now| **now == former).for_each(|now| *now = node);
+        self.replaced.insert(former, node);
         self.admit(node);
         self.lead(BTreeSet::from([former, node]))
     }

@@ -48,7 +48,7 @@ fn hello(node: Node) -> Hello {
 
 /// What who keeps the names tells of a runtime.
 fn info(address: &str) -> NodeInfo {
-    NodeInfo { name: "n".into(), address: address.into(), incarnation: INCARNATION, memory: 1 }
+    NodeInfo { name: "n".into(), address: address.into(), incarnation: INCARNATION, memory: 1, former: Vec::new() }
 }
 
 fn until(what: &str, mut is_so: impl FnMut() -> bool) {

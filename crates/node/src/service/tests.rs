@@ -100,6 +100,73 @@ fn writers_of_a_runtime_that_is_started_again_stand_against_none_of_its_former_n
     }
 }
 
+/// Nobody told it of any of the numbers before.
+#[test]
+fn a_node_that_joins_later_knows_all_numbers_that_a_machine_had() {
+    let place = Place::new();
+    let (_first, second) = (place.start("a"), place.start("b"));
+    let mut numbers = vec![second.node()];
+    drop(second);
+    for _ in 0..2 {
+        let again = place.start("b");
+        numbers.push(again.node());
+        drop(again);
+    }
+    let (again, third) = (place.start("b"), place.start("c"));
+    let begin = std::time::Instant::now();
+    while !third.cluster.nodes().contains(&again.node()) {
+        assert!(begin.elapsed() < LONG, "it sees the newest one");
+        thread::sleep(Duration::from_millis(5));
+    }
+    let expected: Vec<_> = numbers.into_iter().map(|former| (former, again.node())).collect();
+    assert_eq!(third.cluster.replaced(), expected);
+}
+
+/// The runtime that keeps the names is started again, and with the names it has lost who is a node. The only writer's node is not back yet.
+#[test]
+fn a_home_waits_for_nodes_that_are_not_back_since_the_names_were_lost() {
+    let place = Place::new();
+    let (first, second) = (place.start("a"), place.start("b"));
+    let here = place.objects("a").create("u", "var u [8] int64").create().unwrap();
+    let there = place.objects("b").wait("u", LONG).unwrap();
+    let mut writer = there.write("{ var v = u }").attach().unwrap();
+    writer.publish(1).unwrap();
+    assert_eq!(here.wait_newer(0, LONG).unwrap(), 1);
+
+    let missing = second.node();
+    drop(second);
+    drop(first);
+    let first = place.start("a");
+    assert!(first.cluster.nodes().contains(&missing), "{:?}", first.cluster.nodes());
+    let taking = thread::spawn(move || here.write("{ var v = u }").attach());
+    let _second = place.start("b");
+    let error = taking.join().unwrap().unwrap_err();
+    assert!(matches!(error, stillframe_object::Error::Overlap { .. }), "{error}");
+    writer.publish(2).unwrap();
+    assert_eq!(there.wait_newer(1, LONG).unwrap(), 2);
+}
+
+/// Names are for people.
+#[test]
+fn a_runtime_that_is_called_otherwise_goes_on_with_its_writers() {
+    let place = Place::new();
+    let _first = place.start("a");
+    let here = place.objects("a").create("u", "var u [8] int64").create().unwrap();
+    let second = place.start("b");
+    let there = place.objects("b").wait("u", LONG).unwrap();
+    let mut upper = here.write("{ var v [x:4] = u[x] }").attach().unwrap();
+    let mut lower = there.write("{ var v [x:4] = u[x+4] }").attach().unwrap();
+    let mut publish = |version| {
+        upper.publish(version).unwrap();
+        lower.publish(version).unwrap();
+        assert_eq!(here.wait_newer(version - 1, LONG).unwrap(), version);
+    };
+    publish(1);
+    drop(second);
+    let _again = Service::start(ServiceOptions { name: "c".into(), ..place.options("b") }).unwrap();
+    (2..=3).for_each(publish);
+}
+
 /// Between the nodes everything goes on.
 #[test]
 fn a_home_that_is_cut_off_from_etcd_alone_does_not_act_beside_its_successor() {

@@ -259,7 +259,7 @@ fn a_runtime_that_is_started_again_is_not_lost() {
     again.publish(who(5).writer, 1).unwrap();
     again.die(who(5).writer);
     let mut home = home(2, [1, 5]);
-    home.set_replaced([Node(0)]);
+    home.set_replaced([(Node(0), Node(5))]);
     [&mut other, &mut again].into_iter().for_each(|node| node.follow(2));
     exchange(&mut home, &mut [&mut other, &mut again]);
     assert_eq!(home.announced().version, 1);

@@ -155,7 +155,7 @@ fn places_of_writers_that_are_back_are_taken_only_above_what_they_have_whole() {
         }
         let mut home = Home::new(2, range(0, 8), 0, [heir, again, 6].map(Node));
         home.set_margin(4);
-        home.set_replaced([Node(0)]);
+        home.set_replaced([(Node(0), Node(again))]);
         [&mut waiting, &mut back, &mut beside].into_iter().for_each(|node| node.follow(2));
         let refused = exchange(&mut home, &mut [&mut waiting, &mut back, &mut beside]);
         let is_late = |event: &Event| matches!(event, Event::Refused { refusal: Refusal::Late { from: 2, .. }, .. });
@@ -163,4 +163,51 @@ fn places_of_writers_that_are_back_are_taken_only_above_what_they_have_whole() {
         assert!(matches!(&refused[..], [one] if is_late(one)), "{names}: {refused:?}");
         assert_eq!(home.announced().version, 3, "{names}");
     }
+}
+
+/// A home begins before it is told that a writer's runtime was started again: it hears so while it waits for reports, from one of its nodes or
+/// several times.
+#[test]
+fn a_runtime_that_is_started_again_while_a_home_begins_is_not_lost() {
+    for restarts in 1..=3 {
+        let (mut reading, mut writing) = (node(0), node(1));
+        let mut home = Home::new(1, range(0, 8), 0, [0, 1].map(Node));
+        home.set_margin(4);
+        writing.declare(who(1, 1), Stage::member(1, range(0, 8))).unwrap();
+        writing.publish(who(1, 1).writer, 1).unwrap();
+        exchange(&mut home, &mut [&mut reading, &mut writing]);
+        assert_eq!(home.announced().version, 1);
+
+        let mut home = Home::new(2, range(0, 8), 0, [0, 1].map(Node));
+        reading.follow(2);
+        home.receive(reading.report());
+        (0..restarts).for_each(|number| _ = home.replace(Node(1 + number), Node(2 + number)));
+        let mut again = node(1 + restarts);
+        let who = who(1 + restarts, 1);
+        again.restore(who, vec![Stage::member(1, range(0, 8))]);
+        again.publish(who.writer, 1).unwrap();
+        again.follow(2);
+        exchange(&mut home, &mut [&mut reading, &mut again]);
+        let announced = home.announced();
+        assert_eq!((announced.version, announced.nodes.is_empty()), (1, false), "{restarts} times: {announced:?}");
+    }
+}
+
+/// A machine whose runtime was started again is lost with its memory: what its former number was named for may have been announced.
+#[test]
+fn a_machine_that_is_lost_is_lost_by_all_its_numbers() {
+    let (mut reading, mut writing) = (node(0), node(1));
+    let mut home = Home::new(1, range(0, 8), 0, [0, 1].map(Node));
+    home.set_margin(4);
+    writing.declare(who(1, 1), Stage::member(1, range(0, 8))).unwrap();
+    writing.publish(who(1, 1).writer, 1).unwrap();
+    exchange(&mut home, &mut [&mut reading, &mut writing]);
+    assert_eq!(home.announced().version, 1);
+
+    let mut home = Home::new(2, range(0, 8), 0, [0, 2].map(Node));
+    home.set_replaced([(Node(1), Node(2))]);
+    home.lose(Node(2));
+    reading.follow(2);
+    exchange(&mut home, &mut [&mut reading]);
+    assert!(home.announced().version > 1, "it may have announced up to the ceiling: {:?}", home.announced());
 }

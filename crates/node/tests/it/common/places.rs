@@ -183,7 +183,7 @@ impl Names for Kept {
 #[derive(Debug)]
 struct Fixed {
     living: RwLock<(Vec<Node>, Revision)>,
-    replaced: RwLock<Vec<Node>>,
+    replaced: RwLock<Vec<(Node, Node)>>,
     lease: RwLock<Duration>,
     /// Whether no home may act, as when who keeps the names is away.
     is_homeless: AtomicBool,
@@ -212,7 +212,7 @@ impl Cluster for Fixed {
         living.get(position).map(|node| (*node, *revision))
     }
 
-    fn replaced(&self) -> Vec<Node> {
+    fn replaced(&self) -> Vec<(Node, Node)> {
         self.replaced.read().unwrap().clone()
     }
 
@@ -336,7 +336,10 @@ impl Nodes {
         let former = self.wires.numbers.write().unwrap()[place].replace(node);
         {
             let (living, revision) = &mut *self.cluster.living.write().unwrap();
-            self.cluster.replaced.write().unwrap().extend(former);
+            let mut replaced = self.cluster.replaced.write().unwrap();
+            replaced.iter_mut().filter(|(_, now)| Some(*now) == former).for_each(|(_, now)| *now = node);
+            replaced.extend(former.map(|former| (former, node)));
+            drop(replaced);
             living.retain(|one| Some(*one) != former);
             living.push(node);
             *revision += 1;
