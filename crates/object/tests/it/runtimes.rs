@@ -1,7 +1,7 @@
 //! Readers beside a runtime that is stopped, that has ended, or that was started again.
 
 use crate::common::{Dir, watchdog};
-use std::io::{BufRead, BufReader, Write};
+use std::io::{BufRead, BufReader, Read, Write};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::time::{Duration, Instant};
 use stillframe_kernel::folder::Folder;
@@ -146,4 +146,39 @@ fn a_version_is_restored_where_the_runtime_runs_or_none_was_there() {
     assert!(matches!(refused, Err(Error::NoRuntime { .. })), "{refused:?}");
     assert!(object.writers().unwrap().is_empty(), "{:?}", object.writers());
     assert_eq!(object.newest().unwrap(), 0);
+}
+
+/// The runtime fills a fragment for as long as its connection is open.
+#[test]
+#[allow(unsafe_code)]
+fn a_forked_child_keeps_no_fragment_filled_that_its_parent_has_detached() {
+    let _watchdog = watchdog(60);
+    let dir = Dir::new("child");
+    let (object, mut relay, _own) = shared(&dir);
+    let listener = UnixListener::bind(dir.path().join(".objects").join(SOCKET)).unwrap();
+    let receiver = relay.receive(SECOND, &Default::default()).unwrap();
+    let region = receiver.name().to_string();
+    let mut reader = object.read(SECOND).attach().unwrap();
+    let mut connection = std::thread::scope(|scope| {
+        let runtime = scope.spawn(|| take_up(&listener, &region));
+        let timeout = reader.reattach(2, Duration::from_millis(500));
+        assert!(matches!(timeout, Err(Error::TimeoutElsewhere { .. })), "{timeout:?}");
+        runtime.join().unwrap()
+    });
+    connection.set_nonblocking(true).unwrap();
+    assert_eq!(connection.read(&mut [0]).unwrap_err().kind(), std::io::ErrorKind::WouldBlock);
+    // SAFETY: the child only waits until it is ended.
+    let child = unsafe { libc::fork() };
+    while child == 0 {
+        // SAFETY: as above.
+        unsafe { libc::pause() };
+    }
+    drop(reader);
+    let end = connection.read(&mut [0]);
+    // SAFETY: the child is this process's own, and was not waited for.
+    unsafe {
+        libc::kill(child, libc::SIGKILL);
+        libc::waitpid(child, std::ptr::null_mut(), 0);
+    }
+    assert_eq!(end.unwrap(), 0, "the runtime sees that nobody wants the fragment any more");
 }
