@@ -38,6 +38,7 @@ pub mod readiness;
 pub mod remark;
 pub mod socket;
 pub mod space;
+pub mod stream;
 pub mod thread;
 pub mod trust;
 pub mod uffd;

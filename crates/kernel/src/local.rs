@@ -94,7 +94,7 @@ fn refuse_files(socket: &OwnedFd) -> bool {
     unsafe { libc::setsockopt(socket.as_raw_fd(), libc::SOL_SOCKET, SO_PASSRIGHTS, (&raw const no).cast(), bytes) == 0 }
 }
 
-fn socket(kind: Kind) -> Result<OwnedFd, Failure> {
+pub(crate) fn socket(kind: Kind) -> Result<OwnedFd, Failure> {
     let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
     let form = match kind {
         Kind::Messages => SocketType::SEQPACKET,
@@ -123,8 +123,14 @@ pub fn connect(path: &Path, deadline: Instant) -> Result<OwnedFd, Failure> {
 /// # Errors
 /// As [`connect`]; `EPROTOTYPE` if somebody listens for others.
 pub fn connect_as(kind: Kind, path: &Path, deadline: Instant) -> Result<OwnedFd, Failure> {
-    let fail = |error| Failure::of("connect", path.display().to_string(), error);
     let socket = socket(kind)?;
+    connect_socket(&socket, path, deadline)?;
+    Ok(socket)
+}
+
+/// Connects a socket that nobody has connected.
+pub(crate) fn connect_socket(socket: impl AsFd, path: &Path, deadline: Instant) -> Result<(), Failure> {
+    let fail = |error| Failure::of("connect", path.display().to_string(), error);
     let direct = SocketAddrUnix::new(path);
     // A path that is too long for an address is reached by its directory.
     let (address, _folder) = match (direct, path.parent(), path.file_name()) {
@@ -143,7 +149,7 @@ pub fn connect_as(kind: Kind, path: &Path, deadline: Instant) -> Result<OwnedFd,
             Err(Errno::AGAIN) if Instant::now() < deadline => std::thread::sleep(pause),
             Err(Errno::AGAIN) => return Err(fail(Errno::TIMEDOUT)),
             Err(Errno::INTR) => {}
-            done => return done.map(|()| socket).map_err(fail),
+            done => return done.map_err(fail),
         }
         pause = (pause * 2).min(Duration::from_millis(5));
     }

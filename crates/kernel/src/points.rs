@@ -1,8 +1,8 @@
 //! Named points of the protocol at which tests kill the process, and calls that they let fail.
 //!
 //! With the feature `points`, the environment variable `STILLFRAME_DIE_AT=name:n` ends the process with `SIGKILL` when it
-//! passes the point `name` for the `n`-th time, and `STILLFRAME_COUNT_POINTS=file` writes there each point as it is
-//! passed. A thread can also be given a fate, at its n-th point, call or write from then on: a simulated death, which unwinds
+//! passes the point `name` for the `n`-th time, `STILLFRAME_STOP_AT=name:n` stops it there with `SIGSTOP`, and
+//! `STILLFRAME_COUNT_POINTS=file` writes there each point as it is passed. A thread can also be given a fate, at its n-th point, call or write from then on: a simulated death, which unwinds
 //! it, or the failure of a call. A death in a write leaves any of its parts done: they may be done in any order. Without the
 //! feature, [`hit`], [`before_write`], [`fails`] and [`torn`] are empty.
 
@@ -136,15 +136,20 @@ fn pass(name: &'static str) {
     use std::sync::OnceLock;
 
     struct Plan {
-        die_at: Option<(String, Mutex<u64>)>,
+        /// With which signal, at which point, and how often it is still to be passed.
+        signals: Vec<(i32, String, Mutex<u64>)>,
         log: Option<Mutex<std::fs::File>>,
     }
     static PLAN: OnceLock<Plan> = OnceLock::new();
     let plan = PLAN.get_or_init(|| Plan {
-        die_at: std::env::var("STILLFRAME_DIE_AT").ok().and_then(|text| {
-            let (point, count) = text.rsplit_once(':')?;
-            Some((point.to_string(), Mutex::new(count.parse().ok()?)))
-        }),
+        signals: [("STILLFRAME_DIE_AT", libc::SIGKILL), ("STILLFRAME_STOP_AT", libc::SIGSTOP)]
+            .into_iter()
+            .filter_map(|(variable, signal)| {
+                let text = std::env::var(variable).ok()?;
+                let (point, count) = text.rsplit_once(':')?;
+                Some((signal, point.to_string(), Mutex::new(count.parse().ok()?)))
+            })
+            .collect(),
         log: std::env::var("STILLFRAME_COUNT_POINTS")
             .ok()
             .and_then(|path| std::fs::OpenOptions::new().append(true).create(true).open(path).ok())
@@ -155,14 +160,14 @@ fn pass(name: &'static str) {
     {
         let _ = writeln!(file, "{name}");
     }
-    if let Some((point, count)) = &plan.die_at
-        && point == name
-        && let Ok(mut count) = count.lock()
-    {
+    for (signal, _, count) in plan.signals.iter().filter(|(_, point, _)| point == name) {
+        let Ok(mut count) = count.lock() else { continue };
+        let is_due = *count == 1;
         *count = count.saturating_sub(1);
-        if *count == 0 {
-            // SAFETY: kill with a signal number and our own pid touches no memory.
-            unsafe { libc::kill(libc::getpid(), libc::SIGKILL) };
+        if is_due {
+            // To this thread: another one of the process would take it while this one goes on.
+            // SAFETY: raise with a signal number touches no memory.
+            unsafe { libc::raise(*signal) };
         }
     }
 }

@@ -24,6 +24,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 use stillframe_kernel::exits::Exits;
+use stillframe_kernel::fork::Unforked;
 use stillframe_kernel::lock::{self, Kind};
 use stillframe_kernel::points;
 use stillframe_kernel::thread::take_no_signals;
@@ -59,7 +60,7 @@ pub struct Runtime {
     inner: Arc<Inner>,
     threads: Vec<JoinHandle<()>>,
     /// Locked as long as it runs.
-    _lock: File,
+    _lock: Unforked,
 }
 
 #[derive(Debug)]
@@ -106,7 +107,7 @@ impl Runtime {
         cluster: Arc<dyn Cluster>,
         network: Arc<dyn Network>,
         memory_bytes: u64,
-        lock: File,
+        lock: Unforked,
     ) -> Result<Runtime> {
         let within = objects.dir().join(".objects");
         let (socket, listener) = (within.join(SOCKET), socket::listen(&within, SOCKET)?);
@@ -238,12 +239,12 @@ impl Drop for Runtime {
 }
 
 /// Makes sure that the objects of a directory have no other runtime.
-pub(crate) fn take_lock(dir: &Path) -> Result<File> {
+pub(crate) fn take_lock(dir: &Path) -> Result<Unforked> {
     let path = dir.join(".objects").join(LOCK);
-    let opened = File::options().read(true).write(true).create(true).truncate(false).open(&path);
-    let file = opened.map_err(Error::io("open", &path))?;
-    match lock::try_lock(&file, Kind::Write, 0, 1)? {
-        true => Ok(file),
+    let open = || File::options().read(true).write(true).create(true).truncate(false).open(&path);
+    let lock = Unforked::open(open).map_err(Error::io("open", &path))?;
+    match lock.get().map_or(Ok(false), |file| lock::try_lock(file, Kind::Write, 0, 1))? {
+        true => Ok(lock),
         false => Err(Error::Running { path }),
     }
 }

@@ -136,7 +136,7 @@ impl Service {
         let lock = crate::runtime::take_lock(&options.dir)?;
         let memory_bytes = match options.memory_bytes {
             Some(bytes) => bytes,
-            None => capacity_bytes(&lock)? / 2,
+            None => lock.get().map_or(Ok(0), capacity_bytes)? / 2,
         };
         let numbers = Arc::new(Numbers::open(&options.dir));
         let names = find_names(&options, &identity, numbers.memory())?;

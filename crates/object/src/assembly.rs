@@ -201,7 +201,8 @@ impl Object {
     ///
     /// # Errors
     /// [`Error::Variable`] if a variable is missing or has another shape or type; [`Error::Survives`] if anybody has written the object, whose
-    /// versions stay as they are; as [`attach`](crate::WriteOptions::attach) and [`publish`](crate::WriteFragment::publish).
+    /// versions stay as they are; [`Error::NoRuntime`] if this node's runtime has ended, which would tell the others of it, and may be started
+    /// again; as [`attach`](crate::WriteOptions::attach) and [`publish`](crate::WriteFragment::publish).
     pub fn adopt(&self, snapshot: &Snapshot) -> Result<()> {
         check_variables(self.name(), self.schema(), snapshot)?;
         let leaves: Vec<Leaf> = leaves(self.schema()).collect();
@@ -210,7 +211,10 @@ impl Object {
             text.push_str(&format!("var v{number} = {name}; "));
         }
         text.push('}');
+        self.check_runtime()?;
         let mut fragment = self.write(&text).first().wait(Duration::ZERO).attach()?;
+        // Who attached without a runtime does not know whether the fragment counts.
+        self.check_runtime()?;
         let places: Vec<usize> =
             fragment.fragment().variables().iter().map(|variable| variable.offset_bytes as usize).collect();
         for (Leaf { name, .. }, at) in leaves.iter().zip(places) {
@@ -220,9 +224,20 @@ impl Object {
         fragment.publish(snapshot.version())?;
         fragment.detach()?;
         // Who comes next begins with the newest complete version.
-        match runtime::is_running(&self.shared().site.directory)? {
+        match self.check_runtime()? {
             true => self.wait_for(snapshot.version(), HEARD),
             false => Ok(()),
         }
+    }
+
+    /// Whether this node has a runtime, which runs.
+    fn check_runtime(&self) -> Result<bool> {
+        let directory = &self.shared().site.directory;
+        let is_expected = runtime::is_expected(directory)?;
+        if is_expected && !runtime::is_running(directory)? {
+            let why = format!("nobody says whether what is put into object '{}' is complete", self.name());
+            return Err(runtime::failed(directory, why));
+        }
+        Ok(is_expected)
     }
 }

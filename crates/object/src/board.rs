@@ -6,24 +6,36 @@
 //! | bytes | |
 //! |---|---|
 //! | 0 to 7 | `STLBOARD` |
-//! | 8 to 15 | 2, the number of this format |
+//! | 8 to 15 | 3, the number of this format |
 //! | 16 to 23 | the id of the object, so that a board of a former one of the name is told from this one's |
 //! | 24 to 31 | how many bytes of the file count, the header among them |
 //! | 32 to 39 | the number of the next fragment |
-//! | 40 to 63 | zeros |
+//! | 40 to 47 | the newest version that counts as complete while byte 1 of the file is locked: a claim |
+//! | 48 to 55 | a random number, of this file alone |
+//! | 56 to 63 | zeros |
 //! | 64 on | entries, each a line of JSON |
 //!
 //! Numbers have 8 bytes, the lowest first. A board that consists mostly of entries that no longer matter is written anew
-//! and put in its place; whoever read the old one sees that the file is another, and begins at its first entry.
+//! and put in its place; whoever read the old one sees that the file is another, and begins at its first entry. The file system may give it
+//! the number that the old one had: so each has a number of its own.
+//!
+//! Who is about to write that a writer who is gone has no part in newer versions, or that the home alone says which are complete, claims
+//! first that no version is complete above the one that he found, and looks at the writers once more then. Whoever finds the board locked for
+//! longer than he waits goes by that: what became complete before the claim shows at that look, and what comes after it may be somebody
+//! else's. The claim is a lock, which ends with the entry, and with the process.
 
 mod header;
+mod locked;
+#[cfg(test)]
+mod tests;
 
 use crate::directory::{Directory, file_of};
 use crate::error::{Error, Result};
 use crate::names::Names;
-use header::{BYTES_MAX, COUNTS_AT, HEADER_BYTES, Header};
+use header::{COUNTS_AT, HEADER_BYTES, Header};
+pub(crate) use locked::LockedBoard;
 use serde::{Deserialize, Serialize};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::ErrorKind;
 use std::num::NonZeroU64;
@@ -32,14 +44,12 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use stillframe_kernel::folder::Access;
+use stillframe_kernel::fork::Unforked;
 use stillframe_kernel::lock::{self, Kind};
-use stillframe_kernel::{Failure, points, space};
+use stillframe_kernel::{Failure, space};
 
 /// Read at once with the header: all of most boards.
 const FIRST_BYTES: usize = 4096;
-
-/// A board that is longer is written anew when at most half of its entries matter.
-const COMPACT_BYTES: u64 = 1 << 16;
 
 /// How often a board is read before it counts as damaged.
 const ATTEMPTS: usize = 4;
@@ -153,10 +163,19 @@ impl Entry {
     }
 }
 
+/// Which file it is: its device and number, and the random number in it.
+type Identity = ((u64, u64), u64);
+
+/// The byte that whoever changes the board has locked.
+const LOCK_AT: u64 = 0;
+
+/// The byte that is locked for as long as a claim holds.
+const CLAIM_LOCK_AT: u64 = 1;
+
 /// How far somebody has read a board.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Position {
-    identity: Option<(u64, u64)>,
+    identity: Option<Identity>,
     bytes: u64,
 }
 
@@ -166,6 +185,10 @@ pub(crate) struct News {
     /// Whether what was read before does not count any more.
     pub(crate) is_anew: bool,
     pub(crate) entries: Vec<Entry>,
+    /// Whether nobody was changing the board just before.
+    pub(crate) is_settled: bool,
+    /// The newest version that counts as complete, by the claim of who was changing it just before.
+    pub(crate) claimed: Option<u64>,
 }
 
 /// The board of one object.
@@ -196,9 +219,8 @@ impl Board {
         Error::Corrupt { path: self.path(), offset, why: why.into() }
     }
 
-    /// What was added behind a position, which is moved there, and whether nobody was changing the board just before that was read. A
-    /// board that is not there yet is empty.
-    pub(crate) fn read(&self, position: &mut Position) -> Result<(News, bool)> {
+    /// What was added behind a position, which is moved there. A board that is not there yet is empty.
+    pub(crate) fn read(&self, position: &mut Position) -> Result<News> {
         for _ in 0..ATTEMPTS {
             let mut next = position.clone();
             match self.try_read(&mut next) {
@@ -218,40 +240,52 @@ impl Board {
         Error::system(self.path(), failure)
     }
 
-    fn try_read(&self, position: &mut Position) -> Result<(News, bool)> {
+    fn try_read(&self, position: &mut Position) -> Result<News> {
         let boards = &self.directory.boards;
         let Some((file, about)) = boards.open(&self.file, Access::Read)? else {
-            return Ok((self.anew(position, None), true));
+            return Ok(News { is_settled: true, ..self.anew(position, None) });
         };
+        let is_held = |at| lock::is_held(&file, Kind::Read, at, 1).map_err(|failure| self.failed(failure));
         // One that is not the board any more says nothing of who changes the one in its place.
-        let is_locked = lock::is_held(&file, Kind::Read, 0, 1).map_err(|failure| self.failed(failure))?;
+        let is_locked = is_held(LOCK_AT)?;
         let is_settled = !is_locked && boards.identity(&self.file) == Some(about.identity);
-        self.read_from(&file, about.identity, position).map(|(news, _)| (news, is_settled))
+        // Before the entries: a claim that has ended by now has them in its place.
+        let is_claimed = is_locked && is_held(CLAIM_LOCK_AT)?;
+        let (news, header) = self.read_from(&file, about.identity, position)?;
+        let own = header.filter(|header| is_claimed && header.id == self.id.get());
+        Ok(News { is_settled, claimed: own.map(|header| header.claim), ..news })
     }
 
-    fn anew(&self, position: &mut Position, identity: Option<(u64, u64)>) -> News {
+    fn anew(&self, position: &mut Position, identity: Option<Identity>) -> News {
         let had = position.identity.is_some() && position.bytes > 0;
         *position = Position { identity, bytes: HEADER_BYTES as u64 };
-        News { is_anew: had, entries: Vec::new() }
+        News { is_anew: had, ..News::default() }
     }
 
-    fn read_from(&self, file: &File, identity: (u64, u64), position: &mut Position) -> Result<(News, Option<Header>)> {
+    /// `file_identity` is the file's device and number.
+    fn read_from(
+        &self,
+        file: &File,
+        file_identity: (u64, u64),
+        position: &mut Position,
+    ) -> Result<(News, Option<Header>)> {
         let failed = |error| Error::io("read", self.path(), error);
         let mut bytes = vec![0; FIRST_BYTES];
         let got = space::read_begin(file, &mut bytes).map_err(failed)?;
         bytes.truncate(got);
+        // One that is being made counts as empty.
+        if bytes.len() < HEADER_BYTES || bytes[..8] == [0; 8] {
+            return Ok((self.anew(position, None), None));
+        }
+        let header = Header::decode(&bytes).map_err(|why| self.corrupt(0, why))?;
+        let identity = (file_identity, header.random);
+        if header.id != self.id.get() {
+            return Ok((self.anew(position, Some(identity)), Some(header)));
+        }
         let mut news = match position.identity == Some(identity) {
             true => News::default(),
             false => self.anew(position, Some(identity)),
         };
-        // One that is being made counts as empty.
-        if bytes.len() < HEADER_BYTES || bytes[..8] == [0; 8] {
-            return Ok((news, None));
-        }
-        let header = Header::decode(&bytes).map_err(|why| self.corrupt(0, why))?;
-        if header.id != self.id.get() {
-            return Ok((self.anew(position, Some(identity)), Some(header)));
-        }
         if header.counts < position.bytes {
             return Err(self.corrupt(COUNTS_AT as u64, format!("{} bytes count, and there were more", header.counts)));
         }
@@ -309,26 +343,33 @@ impl Board {
     pub(crate) fn try_lock(&self) -> Result<Option<LockedBoard<'_>>> {
         let boards = &self.directory.boards;
         loop {
-            let opened = boards.open(&self.file, Access::CreateExact(0))?;
-            let (file, about) = opened.ok_or_else(|| Error::io("open", self.path(), ErrorKind::NotFound.into()))?;
-            if !lock::try_lock(&file, Kind::Write, 0, 1).map_err(|failure| self.failed(failure))? {
+            // A child that is forked meanwhile has the lock for no longer than this process.
+            let opened = boards.open_unforked(&self.file, Access::CreateExact(0))?;
+            let (unforked, about) = opened.ok_or_else(|| Error::io("open", self.path(), ErrorKind::NotFound.into()))?;
+            let file = self.own(&unforked)?;
+            if !lock::try_lock(file, Kind::Write, LOCK_AT, 1).map_err(|failure| self.failed(failure))? {
                 return Ok(None);
             }
             // Whoever had it may have put another file in its place.
             if boards.identity(&self.file) == Some(about.identity) {
-                boards.permit(&file, &about).map_err(|error| Error::io("chmod", self.path(), error))?;
-                return self.begin(file, about.identity).map(Some);
+                boards.permit(file, &about).map_err(|error| Error::io("chmod", self.path(), error))?;
+                return self.begin(unforked, about.identity).map(Some);
             }
         }
     }
 
-    fn begin(&self, file: File, identity: (u64, u64)) -> Result<LockedBoard<'_>> {
+    /// A file of the board's that this process has open, and not one that forked it.
+    fn own<'a>(&self, file: &'a Unforked) -> Result<&'a File> {
+        file.get().ok_or_else(|| Error::Forked { name: self.name.clone() })
+    }
+
+    fn begin(&self, unforked: Unforked, file_identity: (u64, u64)) -> Result<LockedBoard<'_>> {
         let mut position = Position::default();
-        let (news, header) = self.read_from(&file, identity, &mut position)?;
-        let entries = news.entries;
-        let mut locked = LockedBoard { board: self, file, identity, counts: 0, next: 0, has_former: false, entries };
+        let (news, header) = self.read_from(self.own(&unforked)?, file_identity, &mut position)?;
         match header {
-            Some(header) if header.id == self.id.get() => (locked.counts, locked.next) = (header.counts, header.next),
+            Some(header) if header.id == self.id.get() => {
+                Ok(LockedBoard::new(self, unforked, file_identity, header, news.entries))
+            }
             // One of a former object of the name, or one that nobody finished.
             former => {
                 if let Err(error) = self.check_named() {
@@ -338,15 +379,17 @@ impl Board {
                     }
                     return Err(error);
                 }
-                locked.has_former = former.is_some_and(|former| former.next > 0);
+                let has_former = former.is_some_and(|former| former.next > 0);
                 let failed = |error| Error::io("write", self.path(), error);
-                locked.counts = HEADER_BYTES as u64;
-                let header = Header { id: self.id.get(), counts: locked.counts, next: 0 };
-                locked.file.set_len(0).map_err(failed)?;
-                locked.file.write_all_at(&header.encode(), 0).map_err(failed)?;
+                let header = Header::new(self.id.get(), HEADER_BYTES as u64, 0);
+                let file = self.own(&unforked)?;
+                file.set_len(0).map_err(failed)?;
+                file.write_all_at(&header.encode(), 0).map_err(failed)?;
+                let mut locked = LockedBoard::new(self, unforked, file_identity, header, Vec::new());
+                locked.has_former = has_former;
+                Ok(locked)
             }
         }
-        Ok(locked)
     }
 
     /// Whether the name is still this object's. It stays so while the board is locked, for who removes an object has the lock.
@@ -371,102 +414,5 @@ impl Board {
             }
             _ => Ok(()),
         }
-    }
-}
-
-/// A board that nobody else changes until this is dropped.
-#[derive(Debug)]
-pub(crate) struct LockedBoard<'a> {
-    board: &'a Board,
-    file: File,
-    identity: (u64, u64),
-    counts: u64,
-    next: u64,
-    /// Whether a former object of the name, whose remover died, may have left fragments.
-    pub(crate) has_former: bool,
-    /// All that it says.
-    pub(crate) entries: Vec<Entry>,
-}
-
-impl LockedBoard<'_> {
-    /// A number for a fragment, which is taken by adding its entry.
-    pub(crate) fn next_number(&self) -> Result<u32> {
-        let next = u32::try_from(self.next).ok().filter(|next| *next < crate::shared::COMPLETE);
-        next.ok_or_else(|| self.board.corrupt(32, "all numbers of fragments are used up"))
-    }
-
-    /// Adds an entry; whoever reads the board from now on finds it.
-    pub(crate) fn add(&mut self, entry: Entry) -> Result<()> {
-        self.add_all(vec![entry])
-    }
-
-    /// Adds entries that belong together: whoever reads the board finds all of them or none, also where there is no room for all, or this
-    /// process dies meanwhile.
-    pub(crate) fn add_all(&mut self, entries: Vec<Entry>) -> Result<()> {
-        let failed = |error| Error::io("write", self.board.path(), error);
-        let mut lines = Vec::new();
-        for entry in &entries {
-            lines.extend(self.line(entry)?);
-        }
-        let counts = self.counts + lines.len() as u64;
-        if counts > BYTES_MAX {
-            return Err(self.board.corrupt(self.counts, format!("it would have more than {BYTES_MAX} bytes")));
-        }
-        self.file.write_all_at(&lines, self.counts).map_err(|error| failed(error).needing(lines.len()))?;
-        points::hit("board.written");
-        let attached = entries.iter().filter(|entry| matches!(entry, Entry::Attach(_))).filter_map(Entry::number);
-        let next = attached.map(|number| u64::from(number) + 1).fold(self.next, u64::max);
-        let header = Header { id: self.board.id.get(), counts, next };
-        // Numbers that belong together go in one call: the kernel writes a page of a file at a time.
-        self.file.write_all_at(&header.encode()[COUNTS_AT..COUNTS_AT + 16], COUNTS_AT as u64).map_err(failed)?;
-        (self.counts, self.next) = (counts, next);
-        self.entries.extend(entries);
-        Ok(())
-    }
-
-    fn line(&self, entry: &Entry) -> Result<Vec<u8>> {
-        let line = serde_json::to_vec(entry);
-        let mut line = line.map_err(|error| self.board.corrupt(self.counts, error.to_string()))?;
-        line.push(b'\n');
-        Ok(line)
-    }
-
-    /// Writes the board anew without what does not matter any more, if that is most of it.
-    pub(crate) fn compact(&mut self) -> Result<()> {
-        let forgets = self.entries.iter().filter(|entry| matches!(entry, Entry::Forget { .. }));
-        let forgotten: BTreeSet<u32> = forgets.filter_map(Entry::number).collect();
-        let is_kept = |entry: &&Entry| entry.number().is_none_or(|number| !forgotten.contains(&number));
-        let kept: Vec<Entry> = self.entries.iter().filter(is_kept).cloned().collect();
-        if self.counts < COMPACT_BYTES || 2 * kept.len() > self.entries.len() {
-            return Ok(());
-        }
-        let failed = |error| Error::io("write", self.board.path(), error);
-        let mut bytes = vec![0; HEADER_BYTES];
-        for entry in &kept {
-            bytes.extend(self.line(entry)?);
-        }
-        let header = Header { id: self.board.id.get(), counts: bytes.len() as u64, next: self.next };
-        bytes[..HEADER_BYTES].copy_from_slice(&header.encode());
-        let boards = &self.board.directory.boards;
-        // Under the lock of the board nobody else makes this file.
-        let aside = format!(".new.{}", self.board.file);
-        let _ = boards.folder().remove_file(&aside);
-        let opened = boards.open(&aside, Access::New(0))?;
-        let (file, about) = opened.ok_or_else(|| Error::io("open", self.board.path(), ErrorKind::NotFound.into()))?;
-        boards
-            .permit(&file, &about)
-            .and_then(|()| file.write_all_at(&bytes, 0))
-            .map_err(|error| failed(error).needing(bytes.len()))?;
-        // Nobody has the new file's lock before this lets go of both.
-        let (file, about) = boards.open(&aside, Access::Write)?.ok_or_else(|| failed(ErrorKind::NotFound.into()))?;
-        lock::try_lock(&file, Kind::Write, 0, 1).map_err(|failure| self.board.failed(failure))?;
-        boards.folder().rename(&aside, boards.folder(), &self.board.file).map_err(failed)?;
-        (self.file, self.identity, self.counts, self.entries) = (file, about.identity, header.counts, kept);
-        Ok(())
-    }
-
-    /// The position behind all that it says.
-    pub(crate) fn position(&self) -> Position {
-        Position { identity: Some(self.identity), bytes: self.counts }
     }
 }

@@ -7,6 +7,7 @@ use std::hash::{BuildHasher, RandomState};
 use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
 use stillframe_kernel::folder::{About, Access, Folder};
+use stillframe_kernel::fork::Unforked;
 use stillframe_kernel::trust::{Guard, Purpose, Trust};
 use stillframe_kernel::{unix_ns, user_id};
 
@@ -149,6 +150,24 @@ impl Part {
             Ok(opened) => Ok(Some(opened)),
             Err(refused) if refused.is_missing() => Ok(None),
             Err(refused) => Err(Error::refused(self.path.join(name), refused)),
+        }
+    }
+
+    /// As [`open`](Part::open), so that forked children have neither the file nor the locks that are taken on it.
+    pub(crate) fn open_unforked(&self, name: &str, access: Access) -> Result<Option<(Unforked, About)>> {
+        let mut about = None;
+        let opened = Unforked::open(|| match self.open(name, access) {
+            Ok(Some((file, found))) => {
+                about = Some(found);
+                Ok(file)
+            }
+            Ok(None) => Err(None),
+            Err(error) => Err(Some(error)),
+        });
+        match opened {
+            Ok(file) => Ok(about.map(|about| (file, about))),
+            Err(None) => Ok(None),
+            Err(Some(error)) => Err(error),
         }
     }
 

@@ -6,8 +6,9 @@
 //! | 64 to 67 | whether the runtime sleeps |
 //! | 4096 on | 65 536 bits, of the objects' names by a hash |
 //!
-//! Without a runtime that takes bits they stay set, and to set one that is set costs a look at it. The runtime sleeps while nothing
-//! happens, and is woken. While much does it looks by itself every millisecond: who publishes wakes nobody, and mostly finds his bit set.
+//! Without a runtime that takes bits they stay set, and to set one that is set costs a look at it. Whoever set it may have ended before the
+//! runtime was woken: who finds it set wakes one that sleeps. The runtime sleeps while nothing happens, and is woken. While much does it
+//! looks by itself every millisecond: who publishes wakes nobody, and mostly finds his bit set.
 
 use crate::bell;
 use crate::directory::Directory;
@@ -67,9 +68,10 @@ impl Hints {
         // What is news was stored before the bit is looked at.
         fence(Ordering::SeqCst);
         // Whoever takes a bit looks at the object after that: one that is set tells of this news as well.
-        if word.load(Ordering::SeqCst) & mask != 0 || word.fetch_or(mask, Ordering::SeqCst) & mask != 0 {
-            return;
+        if word.load(Ordering::SeqCst) & mask == 0 {
+            word.fetch_or(mask, Ordering::SeqCst);
         }
+        // Also where it was set: whoever did that may have died here.
         if map.word32(SLEEPS_AT).load(Ordering::SeqCst) != 0 {
             map.word32(0).fetch_add(1, Ordering::SeqCst);
             futex::wake_all(map.word32(0));
@@ -145,6 +147,27 @@ mod tests {
                 bell::Bell::open(&directory).unwrap();
             });
         }
+    }
+
+    /// Whoever set it may have died before the runtime was woken, and been the only one to know of his news.
+    #[test]
+    fn whoever_finds_his_bit_set_wakes_a_runtime_that_sleeps_all_the_same() {
+        let place = tempfile::Builder::new().prefix("stillframe-test-hints-").tempdir_in("/dev/shm").unwrap();
+        let directory = Directory::make(place.path(), 0o700, Trust::Own).unwrap();
+        let hints = Hints::open(&directory).unwrap();
+        let map = hints.map.as_ref().unwrap();
+        let woken = || map.word32(0).load(Ordering::SeqCst);
+        for bit in [0, 31, 77, BITS - 1] {
+            Hints::word(map, bit).fetch_or(1 << (bit % 32), Ordering::SeqCst);
+            let before = woken();
+            hints.give(bit);
+            assert_eq!(woken(), before, "bit {bit}: nobody sleeps");
+            map.word32(SLEEPS_AT).store(1, Ordering::SeqCst);
+            hints.give(bit);
+            assert_ne!(woken(), before, "bit {bit}: who sleeps is not woken");
+            map.word32(SLEEPS_AT).store(0, Ordering::SeqCst);
+        }
+        assert_eq!(hints.take(Duration::ZERO), [0, 31, 77, BITS - 1]);
     }
 
     /// Who takes bits goes over from looking by itself to sleeping, and back, while others give some: each is taken.

@@ -17,7 +17,10 @@ pub(crate) fn follow(shared: &Shared, board: &mut LockedBoard<'_>, members: &mut
     if members.follows.is_some() {
         return Ok(false);
     }
-    // Whoever looked at the writers before the board was locked looks again, and whoever looks while it is locked waits.
+    // Whoever looked at the writers before the board was locked looks again, and whoever looks while it is locked waits, or goes by the
+    // claim.
+    let (_, newest) = waiting::survey(shared, members)?;
+    board.claim(newest)?;
     shared.bell.ring();
     let (_, complete) = waiting::survey(shared, members)?;
     let entry = Entry::Follow { complete };

@@ -1,6 +1,6 @@
 //! The writers of an object, as its board and their regions tell.
 
-use crate::board::{Attached, Entry, LockedBoard, Position};
+use crate::board::{Attached, Entry, LockedBoard, News, Position};
 use crate::error::{Error, Result, Writer as Named};
 use crate::shared::{self, COMPLETE, HERE, Shared};
 use drepl::{Fragment, IndexSet};
@@ -47,8 +47,8 @@ pub(crate) enum Verdict {
 /// How often writers are looked at again because some of them published meanwhile.
 const LOOKS: usize = 20;
 
-/// How often all is looked at again because somebody attached or detached meanwhile. Who gives up knows less than there was: on a
-/// machine that is overrun a look may take as long as somebody takes to come and go.
+/// How often all is looked at again because somebody attached or detached meanwhile. Who gives up goes by what the one claims who is
+/// changing the board, or knows less than there was: on a machine that is overrun a look may take as long as somebody comes and goes.
 const TRIES: usize = 500;
 
 /// How long somebody may be changing the board before who looks at writers looks once more.
@@ -172,6 +172,8 @@ pub(crate) struct Members {
     seen: u32,
     /// Whether it was read, and nobody was changing it then.
     is_settled: bool,
+    /// The newest version that counts as complete, as whoever was changing the board then had claimed.
+    claimed: Option<Version>,
     /// How often the board said anything new.
     changes: u64,
     pub(crate) list: BTreeMap<u32, Member>,
@@ -196,20 +198,20 @@ impl Members {
         }
         // Whether it is settled is asked between the bell and the entries: who changes it from then on rings, and what was changed before
         // is read.
-        let (news, is_settled) = shared.board.read(&mut self.position)?;
-        if news.is_anew {
+        let News { is_anew, entries, is_settled, claimed } = shared.board.read(&mut self.position)?;
+        if is_anew {
             self.list.clear();
             (self.complete, self.complete_looked, self.follows, self.announced) = (None, None, None, None);
         }
-        let is_new = news.is_anew || !news.entries.is_empty();
+        let is_new = is_anew || !entries.is_empty();
         self.changes += u64::from(is_new);
-        if let Err(error) = self.note(shared, news.entries) {
+        if let Err(error) = self.note(shared, entries) {
             // Nobody goes on with half of what the board says.
             let watched = std::mem::take(&mut self.watched);
             *self = Members { changes: self.changes, watched, ..Members::default() };
             return Err(error);
         }
-        (self.seen, self.is_settled) = (seen, is_settled);
+        (self.seen, self.is_settled, self.claimed) = (seen, is_settled, claimed);
         Ok(is_new)
     }
 
@@ -238,7 +240,7 @@ impl Members {
 
     /// Says how far the board was read, and what the bell will be if nobody else rings it meanwhile.
     pub(crate) fn is_at(&mut self, position: Position, seen: u32) {
-        (self.position, self.seen, self.is_settled) = (position, seen, true);
+        (self.position, self.seen, self.is_settled, self.claimed) = (position, seen, true, None);
     }
 
     pub(crate) fn note(&mut self, shared: &Shared, entries: Vec<Entry>) -> Result<()> {
@@ -247,21 +249,19 @@ impl Members {
                 Entry::Attach(attached) => {
                     let fragment = shared.view(&attached.text, &shared::bindings(&attached.bindings))?.fragment;
                     let elements = shared.space.elements(&fragment).map_err(shared.scattered())?.into();
-                    let (left, died, verdict, observer, found_alive) = (None, false, None, None, None);
-                    let (left_for_good, heirs) = (None, BTreeMap::new());
                     let (number, from) = (attached.number, attached.from);
                     let member = Member {
                         attached,
                         fragment,
                         elements,
                         from,
-                        left,
-                        left_for_good,
-                        heirs,
-                        died,
-                        verdict,
-                        observer,
-                        found_alive,
+                        left: None,
+                        left_for_good: None,
+                        heirs: BTreeMap::new(),
+                        died: false,
+                        verdict: None,
+                        observer: None,
+                        found_alive: None,
                     };
                     self.list.insert(number, member);
                     self.begin_heir(number);
@@ -390,13 +390,16 @@ impl Members {
         }
     }
 
-    /// The newest version that may count as complete: any, unless the object's home says which.
+    /// The newest version that may count as complete: any, unless the object's home says which, or a claim on its board.
     pub(crate) fn newest_countable(&self) -> Version {
-        self.follows.map_or(Version::MAX, |base| self.announced.unwrap_or(base))
+        match self.follows {
+            Some(base) => self.announced.unwrap_or(base),
+            None => self.claimed.unwrap_or(Version::MAX),
+        }
     }
 
     /// Versions of a writer that is gone that are not complete yet, whoever has them: somebody of another node may take its place before
-    /// the home says that they are.
+    /// the home says that they are, or somebody of this one is about to.
     pub(crate) fn unsure(&self, member: &Member, standing: &Standing) -> Option<Range<Version>> {
         let has_gone = !member.is_remote() && (member.left_for_good.is_some() || !standing.is_alive);
         let sure = self.newest_countable();
@@ -415,10 +418,7 @@ impl Members {
     }
 
     fn newest_numbers(&mut self, shared: &Shared, options: &ObserverOptions) -> Result<Vec<Option<Version>>> {
-        let newest = |member: &mut Member| {
-            let observer = member.observer(shared, options)?;
-            Ok(observer.and_then(Observer::newest_number))
-        };
+        let newest = |member: &mut Member| Ok(member.observer(shared, options)?.and_then(Observer::newest_number));
         self.list.values_mut().map(newest).collect()
     }
 
@@ -429,17 +429,21 @@ impl Members {
     /// version would be missed, and the new writer's not known of.
     pub(crate) fn look(&mut self, shared: &Shared) -> Result<BTreeMap<u32, Standing>> {
         self.refresh(shared)?;
+        let mut found = None;
         for _ in 0..TRIES {
             let standings = self.standings(shared)?;
-            if !self.refresh(shared)? && self.is_settled {
+            let is_new = self.refresh(shared)?;
+            if !is_new && self.is_settled {
                 return Ok(standings);
             }
+            // Of a board that somebody has locked the claim counts that was read after them.
+            found = (!is_new).then_some(standings);
             if !self.is_settled {
                 // Somebody is just about to take the place of another, by what he has seen of the writers.
                 std::thread::sleep(UNSETTLED);
             }
         }
-        self.standings(shared)
+        found.map_or_else(|| self.standings(shared), Ok)
     }
 
     /// All that is known of the object, for who wants to know which versions are complete, and what can be had.

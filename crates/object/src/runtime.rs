@@ -13,12 +13,12 @@ use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, ErrorKind, Read, Write};
 use std::num::NonZeroU64;
 use std::os::fd::AsFd;
-use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 use stillframe_kernel::folder::Access;
 use stillframe_kernel::local;
 use stillframe_kernel::lock::{self, Kind};
+use stillframe_kernel::stream::Stream;
 
 /// The runtime's socket, in the directory of objects.
 pub const SOCKET: &str = "runtime";
@@ -201,10 +201,10 @@ pub(crate) fn groups(directory: &Directory) -> Result<Option<Vec<GroupSummary>>>
     }
 }
 
-/// A connection to the runtime.
+/// A connection to the runtime, which ends for that when this process lets go of it, whatever its forked children do.
 #[derive(Debug)]
 pub(crate) struct Connection {
-    stream: BufReader<UnixStream>,
+    stream: BufReader<Stream>,
     path: PathBuf,
     /// What came of a line so far.
     line: Vec<u8>,
@@ -224,10 +224,9 @@ impl Connection {
     pub(crate) fn open_within(directory: &Directory, longest: Duration) -> Result<Connection> {
         let path = directory.objects.path.join(SOCKET);
         let refused = |why: String| Error::NoRuntime { path: path.clone(), why };
-        let connected = local::connect_as(local::Kind::Stream, &path, Instant::now() + longest.min(ANSWER));
-        let stream = UnixStream::from(connected.map_err(|failure| refused(failure.to_string()))?);
-        stream.set_nonblocking(false).map_err(|error| refused(format!("ioctl: {error}")))?;
-        let checked = local::check_listener(&stream, &directory.objects.path);
+        let connected = Stream::connect(&path, Instant::now() + longest.min(ANSWER));
+        let stream = connected.map_err(|failure| refused(failure.to_string()))?;
+        let checked = stream.file().and_then(|socket| local::check_listener(socket, &directory.objects.path));
         checked.map_err(|error| Error::NoRuntime { path: path.clone(), why: error.to_string() })?;
         let failed = |error| Error::NoRuntime { path: path.clone(), why: format!("setsockopt: {error}") };
         stream.set_write_timeout(Some(ANSWER)).map_err(failed)?;
@@ -315,7 +314,8 @@ impl Connection {
 
     /// Whether the runtime still has its end of it, also where it sent something before it went.
     pub(crate) fn is_open(&self) -> Result<bool> {
-        let signs = local::watch(&[(self.stream.get_ref().as_fd(), false)], Some(Duration::ZERO));
+        let socket = self.stream.get_ref().file().map_err(|error| self.failed(error.to_string()))?;
+        let signs = local::watch(&[(socket.as_fd(), false)], Some(Duration::ZERO));
         let signs = signs.map_err(|failure| self.failed(failure.to_string()))?;
         Ok(!signs.iter().any(|sign| sign.ended))
     }

@@ -140,7 +140,11 @@ pub(crate) fn look(shared: &Shared, members: &mut Members, version: Version, wan
 /// Whether a version of these writers counts: it is complete, or all of them live. The place of one that is gone may be somebody's of
 /// another node by now, who writes the version as well.
 pub(crate) fn counts(shared: &Shared, members: &mut Members, numbers: &[u32], version: Version) -> Result<bool> {
-    if members.follows.is_none() || version <= members.announced(shared)? {
+    let sure = match members.follows {
+        Some(_) => members.announced(shared)?,
+        None => members.newest_countable(),
+    };
+    if version <= sure {
         return Ok(true);
     }
     let options = shared.site.observing()?;
@@ -256,7 +260,8 @@ pub(crate) fn wait_counted(shared: &Shared, members: &mut Members, version: Vers
 fn have_ended(shared: &Shared, members: &Members, standings: &BTreeMap<u32, Standing>) -> Result<bool> {
     let has_left = |member: &Member| member.left.is_some() && !member.is_kept();
     let is_unsure = |number: &u32, member: &Member| {
-        standings.get(number).is_some_and(|standing| members.unsure(member, standing).is_some())
+        let standing = standings.get(number).filter(|_| members.follows.is_some());
+        standing.is_some_and(|standing| members.unsure(member, standing).is_some())
     };
     let has_gone = |(number, member): (&u32, &Member)| has_left(member) || is_unsure(number, member);
     if members.list.is_empty() || !members.list.iter().all(has_gone) {

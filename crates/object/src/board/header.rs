@@ -1,23 +1,36 @@
 //! The header of a board.
 
+use crate::directory::random_number;
+
 const MAGIC: [u8; 8] = *b"STLBOARD";
-const FORMAT: u64 = 2;
+const FORMAT: u64 = 3;
 pub(super) const HEADER_BYTES: usize = 64;
 
 /// Where it says how many bytes count.
 pub(super) const COUNTS_AT: usize = 24;
 
+/// Where it says which version a claim is about.
+pub(super) const CLAIM_AT: usize = 40;
+
 /// The longest board that is read.
 pub(super) const BYTES_MAX: u64 = 1 << 30;
 
 /// What the header says, but for what is the same in all boards.
+#[derive(Debug, Clone, Copy)]
 pub(super) struct Header {
     pub(super) id: u64,
     pub(super) counts: u64,
     pub(super) next: u64,
+    pub(super) claim: u64,
+    pub(super) random: u64,
 }
 
 impl Header {
+    /// Of a file that is written now.
+    pub(super) fn new(id: u64, counts: u64, next: u64) -> Header {
+        Header { id, counts, next, claim: 0, random: random_number() }
+    }
+
     pub(super) fn decode(bytes: &[u8]) -> Result<Header, String> {
         let word = |at: usize| bytes[at..at + 8].iter().rev().fold(0, |word, byte| word << 8 | u64::from(*byte));
         if bytes[..8] != MAGIC {
@@ -26,7 +39,7 @@ impl Header {
         if word(8) != FORMAT {
             return Err(format!("it is of format {}, and this program reads {FORMAT}", word(8)));
         }
-        let header = Header { id: word(16), counts: word(24), next: word(32) };
+        let header = Header { id: word(16), counts: word(24), next: word(32), claim: word(40), random: word(48) };
         if !(HEADER_BYTES as u64..=BYTES_MAX).contains(&header.counts) || header.next > u64::from(u32::MAX) {
             return Err(format!("{} bytes of it, and {} fragments, cannot be", header.counts, header.next));
         }
@@ -36,7 +49,9 @@ impl Header {
     pub(super) fn encode(&self) -> [u8; HEADER_BYTES] {
         let mut bytes = [0; HEADER_BYTES];
         bytes[..8].copy_from_slice(&MAGIC);
-        for (at, word) in [(8, FORMAT), (16, self.id), (24, self.counts), (32, self.next)] {
+        let words =
+            [(8, FORMAT), (16, self.id), (24, self.counts), (32, self.next), (40, self.claim), (48, self.random)];
+        for (at, word) in words {
             bytes[at..at + 8].copy_from_slice(&word.to_le_bytes());
         }
         bytes

@@ -6,6 +6,7 @@ mod comings;
 mod common;
 mod contract;
 mod damage;
+mod halted;
 mod heirs;
 #[path = "../../../stillframe/tests/it/helper/mod.rs"]
 mod helper;

@@ -1,13 +1,14 @@
 //! Readers beside a runtime that is stopped, that has ended, or that was started again.
 
 use crate::common::{Dir, watchdog};
-use std::io::{BufRead, BufReader, Write};
+use std::io::{BufRead, BufReader, Read, Write};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::time::{Duration, Instant};
 use stillframe_kernel::folder::Folder;
 use stillframe_kernel::local;
+use stillframe_object::assembly::Assembly;
 use stillframe_object::relay::{Relay, Remote, RemoteFragment};
-use stillframe_object::runtime::SOCKET;
+use stillframe_object::runtime::{LOCK, SOCKET};
 use stillframe_object::{Error, Object, WriteFragment};
 
 /// A wait that hangs ends.
@@ -120,4 +121,64 @@ fn a_reader_that_has_read_before_waits_as_any_other_for_what_a_dead_writer_was_a
         reader.reattach(4, LONG).unwrap();
         assert_eq!(reader.variable::<i32>("v").unwrap(), [4; 4]);
     }
+}
+
+/// Nobody would tell the runtime of it, and the next writer would begin with zeros.
+#[test]
+fn a_version_is_restored_where_the_runtime_runs_or_none_was_there() {
+    let _watchdog = watchdog(60);
+    let dir = Dir::new("restored");
+    let objects = dir.objects();
+    let source = objects.create("source", "var u [8] int32").create().unwrap();
+    let mut all = source.write("{ var v = u }").attach().unwrap();
+    all.variable_mut::<i32>("v").unwrap().fill(7);
+    all.publish(40).unwrap();
+    let mut assembly = Assembly::new(&source, 1).unwrap();
+    assembly.take(40, LONG).unwrap();
+    let snapshot = assembly.observe().unwrap().newest().unwrap();
+    let object = objects.create("u", "var u [8] int32").create().unwrap();
+    let alone = objects.create("alone", "var u [8] int32").create().unwrap();
+    alone.adopt(&snapshot).unwrap();
+    assert_eq!(alone.newest().unwrap(), 40);
+    // One that has ended, and may be started again.
+    std::fs::write(dir.path().join(".objects").join(LOCK), "").unwrap();
+    let refused = object.adopt(&snapshot);
+    assert!(matches!(refused, Err(Error::NoRuntime { .. })), "{refused:?}");
+    assert!(object.writers().unwrap().is_empty(), "{:?}", object.writers());
+    assert_eq!(object.newest().unwrap(), 0);
+}
+
+/// The runtime fills a fragment for as long as its connection is open.
+#[test]
+#[allow(unsafe_code)]
+fn a_forked_child_keeps_no_fragment_filled_that_its_parent_has_detached() {
+    let _watchdog = watchdog(60);
+    let dir = Dir::new("child");
+    let (object, mut relay, _own) = shared(&dir);
+    let listener = UnixListener::bind(dir.path().join(".objects").join(SOCKET)).unwrap();
+    let receiver = relay.receive(SECOND, &Default::default()).unwrap();
+    let region = receiver.name().to_string();
+    let mut reader = object.read(SECOND).attach().unwrap();
+    let mut connection = std::thread::scope(|scope| {
+        let runtime = scope.spawn(|| take_up(&listener, &region));
+        let timeout = reader.reattach(2, Duration::from_millis(500));
+        assert!(matches!(timeout, Err(Error::TimeoutElsewhere { .. })), "{timeout:?}");
+        runtime.join().unwrap()
+    });
+    connection.set_nonblocking(true).unwrap();
+    assert_eq!(connection.read(&mut [0]).unwrap_err().kind(), std::io::ErrorKind::WouldBlock);
+    // SAFETY: the child only waits until it is ended.
+    let child = unsafe { libc::fork() };
+    while child == 0 {
+        // SAFETY: as above.
+        unsafe { libc::pause() };
+    }
+    drop(reader);
+    let end = connection.read(&mut [0]);
+    // SAFETY: the child is this process's own, and was not waited for.
+    unsafe {
+        libc::kill(child, libc::SIGKILL);
+        libc::waitpid(child, std::ptr::null_mut(), 0);
+    }
+    assert_eq!(end.unwrap(), 0, "the runtime sees that nobody wants the fragment any more");
 }

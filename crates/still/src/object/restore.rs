@@ -96,13 +96,7 @@ fn put(objects: &Objects, name: &str, description: &Description, snapshot: &Snap
 fn check_room(dir: &Path, name: &str, snapshot: &Snapshot) -> Result<(), Failure> {
     let needed_bytes = snapshot.variables().iter().map(|variable| variable.bytes as u64).fold(0, u64::saturating_add);
     let Some(free_bytes) = File::open(dir).ok().and_then(|dir| space::free_bytes(&dir)) else { return Ok(()) };
-    let regions = inspect::regions(&dir.join(PLACE)).unwrap_or_default();
-    // Those of a runtime stay for as long as it has them.
-    let is_own = |region: &&RegionInfo| {
-        region.state != State::Live && owner_of(&format!("{PLACE}/{}", region.name)) == Some(name)
-    };
-    let own_bytes: u64 = regions.iter().filter(is_own).map(|region| region.allocated_bytes).sum();
-    let free_bytes = free_bytes.saturating_add(own_bytes);
+    let free_bytes = free_bytes.saturating_add(freed_bytes(dir, name));
     match needed_bytes <= free_bytes {
         true => Ok(()),
         false => {
@@ -112,5 +106,47 @@ fn check_room(dir: &Path, name: &str, snapshot: &Snapshot) -> Result<(), Failure
     }
 }
 
+/// Bytes that nobody has any more once an object is removed.
+fn freed_bytes(dir: &Path, name: &str) -> u64 {
+    let place = dir.join(PLACE);
+    // Those of a runtime stay for as long as it has them, and versions that somebody holds until he lets go of them.
+    let is_freed = |region: &&RegionInfo| {
+        region.state != State::Live
+            && owner_of(&format!("{PLACE}/{}", region.name)) == Some(name)
+            && inspect::holders(&place, &region.name).is_ok_and(|holders| holders.is_empty())
+    };
+    let regions = inspect::regions(&place).unwrap_or_default();
+    regions.iter().filter(is_freed).map(|region| region.allocated_bytes).fold(0, u64::saturating_add)
+}
+
 /// Addresses for one version, of which only as many get memory as it has bytes.
 const ARENA_BYTES: u64 = 1 << 40;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::time::Duration;
+
+    const BYTES: u64 = 1 << 20;
+
+    #[test]
+    fn what_somebody_holds_of_an_object_is_not_free_when_that_is_removed() {
+        let place = tempfile::Builder::new().prefix("stillframe-test-freed-").tempdir_in("/dev/shm").unwrap();
+        let objects = Objects::options().dir(place.path()).open().unwrap();
+        let object = objects.create("u", &format!("var u [{}] float64", BYTES / 8)).create().unwrap();
+        let freed = || freed_bytes(place.path(), "u");
+        let mut writer = object.write("{ var v = u }").attach().unwrap();
+        writer.bytes_mut().unwrap().fill(1);
+        writer.publish(1).unwrap();
+        assert_eq!(freed(), 0, "its writer has it");
+        writer.detach().unwrap();
+        assert!(freed() >= BYTES, "{}", freed());
+        let mut reader = object.read("{ var v = u }").attach().unwrap();
+        reader.reattach(1, Duration::from_secs(60)).unwrap();
+        assert!(reader.is_shown());
+        assert_eq!(freed(), 0, "a reader holds it");
+        drop(reader);
+        assert!(freed() >= BYTES, "{}", freed());
+        assert_eq!(freed_bytes(place.path(), "other"), 0);
+    }
+}

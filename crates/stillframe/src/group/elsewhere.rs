@@ -6,11 +6,11 @@ use crate::observer::options::ObserverOptions;
 use crate::place::broker::socket_in;
 use serde_json::Value;
 use std::io::{BufRead, BufReader, ErrorKind, Read, Write};
-use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 use stillframe_kernel::local;
+use stillframe_kernel::stream::Stream;
 
 /// The runtime's socket, below the directory of regions.
 const SOCKET: &str = ".objects/runtime";
@@ -37,7 +37,7 @@ pub(crate) struct Elsewhere {
 
 #[derive(Debug, Default)]
 struct State {
-    stream: Option<BufReader<UnixStream>>,
+    stream: Option<BufReader<Stream>>,
     asked: Option<Instant>,
     /// What came of a line so far.
     line: Vec<u8>,
@@ -114,12 +114,10 @@ impl Elsewhere {
         // A name of a region has no letter that JSON would write otherwise.
         let line = format!("{{\"group\":{{\"name\":\"{}\"}}}}\n", self.group);
         // One that is stopped takes nobody up, and those who wait for it fill its queue.
-        let connected = local::connect_as(local::Kind::Stream, &self.path, Instant::now() + CONNECT);
-        let asked = connected.map_err(|failure| failure.source).and_then(|socket| {
-            let mut stream = UnixStream::from(socket);
-            stream.set_nonblocking(false)?;
+        let connected = Stream::connect(&self.path, Instant::now() + CONNECT);
+        let asked = connected.map_err(|failure| failure.source).and_then(|mut stream| {
             // Somebody else's is none.
-            local::check_listener(&stream, self.path.parent().unwrap_or(&self.path))?;
+            local::check_listener(stream.file()?, self.path.parent().unwrap_or(&self.path))?;
             stream.set_write_timeout(Some(AGAIN))?;
             stream.write_all(line.as_bytes())?;
             Ok(stream)

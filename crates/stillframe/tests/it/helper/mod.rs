@@ -123,6 +123,11 @@ impl Helper {
     /// Stops it and waits until it stands still.
     pub fn stop(&self) {
         self.signal(libc::SIGSTOP);
+        self.wait_stopped();
+    }
+
+    /// Waits until it stands still, as one does that stops at a point.
+    pub fn wait_stopped(&self) {
         let state = || std::fs::read_to_string(format!("/proc/{}/stat", self.pid())).unwrap_or_default();
         until("a helper to stop", || {
             state().rsplit_once(')').is_some_and(|(_, rest)| rest.trim_start().starts_with('T'))
