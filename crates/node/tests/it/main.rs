@@ -13,6 +13,7 @@ mod heirs;
 mod homes;
 mod joining;
 mod mixtures;
+mod nameless;
 mod nodes;
 #[path = "common/places.rs"]
 mod places;
