@@ -137,6 +137,11 @@ impl Cluster {
         self.member.state().standing
     }
 
+    /// A number that tells the life of etcd's data in which this node is from all others.
+    pub fn epoch(&self) -> u64 {
+        self.member.state().epoch.id
+    }
+
     /// The next change, in the order of their revisions; waits for one at most so long. Whoever never asks is kept in mind: when 4096
     /// changes wait, nothing more is read from etcd, not for those who wait for names either.
     pub fn next(&self, timeout: Duration) -> Option<Told> {

@@ -1,7 +1,9 @@
 //! The numbers of nodes that this machine has heard of, where its next runtime finds them: an etcd whose data are in memory loses its
 //! count with them, and a number that is given twice would be taken for a node that is gone.
 //!
-//! Beside them lies a number by chance, by which others tell a runtime that was started again from one whose machine lost its memory.
+//! Beside them lies a number by chance, by which others tell a runtime that was started again from one whose machine lost its memory;
+//! and the epoch of etcd's data in which all objects of the directory were, by which the next runtime tells objects that were removed from
+//! those that etcd has lost, or never had.
 
 use crate::error::{Error, Result};
 use std::fs;
@@ -10,7 +12,8 @@ use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use stillframe_roster::writer::Node;
 
-/// In the directory of objects: the number that this machine had last, the highest one that it has heard of, and the directory's own.
+/// In the directory of objects: the number that this machine had last, the highest one that it has heard of, the directory's own, and
+/// the epoch of etcd's data.
 const FILE: &str = "runtime.node";
 
 /// Numbers, and their file.
@@ -30,6 +33,8 @@ struct Noted {
     /// None of a machine that has left.
     own: Option<Node>,
     highest: Node,
+    /// In which all objects of the directory were in etcd; none if some may never have been.
+    epoch: Option<u64>,
 }
 
 impl Numbers {
@@ -58,6 +63,23 @@ impl Numbers {
         self.noted().map(|noted| noted.highest)
     }
 
+    /// The epoch of etcd's data in which all objects of the directory were.
+    pub(crate) fn epoch(&self) -> Option<u64> {
+        self.noted().and_then(|noted| noted.epoch)
+    }
+
+    /// etcd has all objects of the directory in this epoch, or may not have all in any.
+    ///
+    /// # Errors
+    /// Those of the system.
+    pub(crate) fn note_epoch(&self, epoch: Option<u64>) -> Result<()> {
+        let mut noted = self.noted();
+        match *noted {
+            Some(known) if known.epoch != epoch => self.write(&mut noted, Noted { epoch, ..known }),
+            _ => Ok(()),
+        }
+    }
+
     /// This machine has this number from now on.
     ///
     /// # Errors
@@ -65,7 +87,8 @@ impl Numbers {
     pub(crate) fn join(&self, own: Node) -> Result<()> {
         let mut noted = self.noted();
         let highest = noted.map_or(own, |noted| noted.highest.max(own));
-        self.write(&mut noted, Noted { own: Some(own), highest })
+        let epoch = noted.and_then(|noted| noted.epoch);
+        self.write(&mut noted, Noted { own: Some(own), highest, epoch })
     }
 
     /// There is a node of this number.
@@ -75,7 +98,7 @@ impl Numbers {
     pub(crate) fn note(&self, node: Node) -> Result<()> {
         let mut noted = self.noted();
         match *noted {
-            Some(Noted { own, highest }) if node > highest => self.write(&mut noted, Noted { own, highest: node }),
+            Some(known) if node > known.highest => self.write(&mut noted, Noted { highest: node, ..known }),
             _ => Ok(()),
         }
     }
@@ -83,8 +106,8 @@ impl Numbers {
     /// This machine leaves the job. If it comes back nobody has its number.
     pub(crate) fn leave(&self) {
         let mut noted = self.noted();
-        if let Some(Noted { highest, .. }) = *noted {
-            let _ = self.write(&mut noted, Noted { own: None, highest });
+        if let Some(known) = *noted {
+            let _ = self.write(&mut noted, Noted { own: None, ..known });
         }
     }
 
@@ -102,7 +125,9 @@ impl Numbers {
     fn write(&self, noted: &mut Option<Noted>, new: Noted) -> Result<()> {
         let part = self.path.with_extension("part");
         let own = new.own.map_or_else(|| "-".into(), |own| own.0.to_string());
-        fs::write(&part, format!("{own} {} {}\n", new.highest.0, self.memory)).map_err(Error::io("write", &part))?;
+        let epoch = new.epoch.map_or_else(String::new, |epoch| format!(" {epoch}"));
+        let text = format!("{own} {} {}{epoch}\n", new.highest.0, self.memory);
+        fs::write(&part, text).map_err(Error::io("write", &part))?;
         fs::rename(&part, &self.path).map_err(Error::io("rename", &self.path))?;
         *noted = Some(new);
         Ok(())
@@ -117,7 +142,9 @@ fn read(text: &str) -> Option<Noted> {
         word => Some(number(word)?),
     };
     let highest = words.next().and_then(number).into_iter().chain(own).max()?;
-    Some(Noted { own, highest })
+    // Behind the directory's own.
+    let epoch = words.nth(1).and_then(|word| word.parse().ok());
+    Some(Noted { own, highest, epoch })
 }
 
 #[cfg(test)]
@@ -137,12 +164,17 @@ mod tests {
         first.note(Node(5)).unwrap();
         let second = Numbers::open(regions.path());
         assert_eq!((second.former(), second.highest()), (Some(Node(3)), Some(Node(7))));
+        second.note_epoch(Some(5)).unwrap();
         second.join(Node(8)).unwrap();
+        second.note(Node(8)).unwrap();
         let third = Numbers::open(regions.path());
         assert_eq!((third.former(), third.highest()), (Some(Node(8)), Some(Node(8))));
         third.leave();
         let fourth = Numbers::open(regions.path());
         assert_eq!((fourth.former(), fourth.highest()), (None, Some(Node(8))));
+        assert_eq!([&first, &third, &fourth].map(Numbers::epoch), [None, Some(5), Some(5)]);
+        fourth.note_epoch(None).unwrap();
+        assert_eq!(Numbers::open(regions.path()).epoch(), None);
         for one in [&second, &third, &fourth] {
             assert_eq!(one.memory(), first.memory());
         }
@@ -152,12 +184,14 @@ mod tests {
 
     #[test]
     fn a_file_of_one_number_one_of_two_and_one_of_none() {
-        let noted = |own: Option<u32>, highest| Some(Noted { own: own.map(Node), highest: Node(highest) });
+        let noted = |own: Option<u32>, highest| Some(Noted { own: own.map(Node), highest: Node(highest), epoch: None });
         assert_eq!(read("4"), noted(Some(4), 4));
         assert_eq!(read("4 2"), noted(Some(4), 4));
         assert_eq!(read("4 x"), noted(Some(4), 4));
         assert_eq!(read("4 4294967295"), noted(Some(4), 4), "nobody could join any more");
         assert_eq!(read("- 7\n"), noted(None, 7));
+        assert_eq!(read("4 7 12\n"), noted(Some(4), 7), "of a runtime that knew of no epoch");
+        assert_eq!(read("4 7 12 13\n").and_then(|noted| noted.epoch), Some(13));
         for none in ["", "-", "-1 3", "x", "4294967295 5"] {
             assert_eq!(read(none), None, "{none}");
         }

@@ -5,6 +5,7 @@ mod broken;
 mod chaos;
 mod common;
 mod descriptors;
+mod directory;
 mod emptied;
 #[path = "../../../etcd/tests/it/gateway/mod.rs"]
 mod gateway;
