@@ -193,3 +193,33 @@ def test_a_checkpoint_for_which_there_is_no_room_replaces_nothing_and_leaves_not
     for name, *more in (["small", "--replace"], ["fresh"]):
         done = restore(job, 0, store, "--as", name, *more)
         assert done.returncode == 0, done
+
+
+def fill(node):
+    """Leaves no room in a node's /dev/shm."""
+    node.run(["dd", "if=/dev/zero", "of=/dev/shm/fill", "bs=64k"], check=False)
+
+
+def test_a_node_without_room_stands_in_the_way_of_no_object_elsewhere(job):
+    job = job(3)
+    job.writers("before", ROWS, COLUMNS, [1])
+    fill(job.nodes[2])
+    # So many that each node is the home of some.
+    names = [f"heat{number}" for number in range(6)]
+    writers = {name: job.writers(name, ROWS, COLUMNS, [0, 1]) for name in names}
+    for version in (1, 2):
+        for name in names:
+            for writer in writers[name]:
+                writer.do("publish", version=version)
+    for name in names:
+        eventually(lambda name=name: check_newest(writers[name][1], 2), AssertionError)
+    said = job.runtimes.log(2).read_text()
+    assert "this node cannot keep it" in said and "No space left" in said, said
+    job.nodes[2].run(["rm", "/dev/shm/fill"])
+    for name in names:
+        reader = job.reader(name, 2)
+        assert reader.do("show", version=2, timeout=300) == ROWS * COLUMNS
+
+
+def check_newest(puppet, version):
+    assert puppet.do("newest") == version

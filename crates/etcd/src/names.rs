@@ -7,6 +7,7 @@ use crate::message::{Compare, KeyValue, RangeRequest, Response, TxnRequest, dele
 use crate::pages::Pages;
 use crate::shared::Shared;
 use crate::values::{read_description, write_description};
+use std::collections::BTreeMap;
 use std::num::NonZeroU64;
 use std::sync::Arc;
 use std::sync::mpsc::{RecvTimeoutError, sync_channel};
@@ -15,6 +16,9 @@ use stillframe_object::{Description, Names};
 
 /// The shortest deadline of a look: a wait of no time is still told what is there.
 const LOOK: Duration = Duration::from_secs(1);
+
+/// How long all names may take to be read: each page has a deadline of its own.
+const LIST_LIMIT: Duration = Duration::from_secs(3600);
 
 /// The names of objects of a job, which etcd keeps. Copies are the same.
 #[derive(Debug, Clone)]
@@ -60,6 +64,30 @@ impl EtcdNames {
         }
         let gone = || Err(Error::Gone { call: "create" }.into());
         results.into_iter().map(|result| result.unwrap_or_else(gone)).collect()
+    }
+
+    /// The ids of all objects by their names, as they were at one time; none of one whose value nobody healthy wrote.
+    ///
+    /// # Errors
+    /// Those of etcd.
+    pub fn ids(&self) -> Result<BTreeMap<String, Option<NonZeroU64>>> {
+        let (client, keys) = (self.shared.client.clone(), self.shared.keys.clone());
+        self.shared.reactor.wait("list", LIST_LIMIT, async move {
+            let (mut ids, mut pages) = (BTreeMap::new(), Pages::new(keys.objects(), 0, false));
+            while let Some(page) = pages.next(&client).await? {
+                for kv in page {
+                    if let Ok(Key::Object(name)) = keys.read(&kv.key) {
+                        ids.insert(name, read(&kv).ok().map(|described| described.id));
+                    }
+                }
+            }
+            Ok(ids)
+        })
+    }
+
+    /// Whether etcd takes an object of this name and description.
+    pub fn is_fit(name: &str, description: &Description) -> bool {
+        write_description(name, description).is_ok()
     }
 
     fn look(&self, name: &str, deadline: Duration) -> Result<Option<KeyValue>> {
@@ -145,9 +173,7 @@ impl Names for EtcdNames {
 
     fn list(&self) -> stillframe_object::Result<Vec<String>> {
         let (client, keys) = (self.shared.client.clone(), self.shared.keys.clone());
-        // Each page has a deadline of its own.
-        let limit = Duration::from_secs(3600);
-        let mut names = self.shared.reactor.wait("list", limit, async move {
+        let mut names = self.shared.reactor.wait("list", LIST_LIMIT, async move {
             let (mut names, mut pages) = (Vec::new(), Pages::new(keys.objects(), 0, true));
             while let Some(page) = pages.next(&client).await? {
                 for kv in page {

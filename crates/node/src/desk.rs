@@ -10,27 +10,15 @@ use crate::outbox::Outbox;
 use crate::readers::reader_of;
 use crate::surroundings::{Surroundings, Todo};
 use crate::watched::Watched;
+use names::Names;
 use std::collections::{BTreeMap, BTreeSet};
-use std::num::NonZeroU64;
 use std::sync::Arc;
 use stillframe_kernel::exits::Exits;
-use stillframe_object::hints::bit_of;
+use stillframe_object::Objects;
 use stillframe_object::runtime::{NodeSummary, Reply, Request};
-use stillframe_object::{Description, Objects};
 use stillframe_roster::writer::{Node, Version};
 use stillframe_wire::roster::{Ask, Layouts, ObjectDecision, ObjectReport};
 use stillframe_wire::{Message, ObjectId};
-
-/// What is known of a name.
-#[derive(Debug, Clone, Copy, Default)]
-struct Named {
-    /// The object that is watched.
-    watched: Option<ObjectId>,
-    /// The object that was created, whether this node's directory has it already or not yet.
-    created: Option<NonZeroU64>,
-    /// Whether the directory has it.
-    is_kept: bool,
-}
 
 /// The desk.
 #[derive(Debug)]
@@ -42,8 +30,7 @@ pub(crate) struct Desk {
     memory: Memory,
     outbox: Outbox,
     watched: BTreeMap<ObjectId, Watched>,
-    /// All names of this node by their bits among the hints.
-    names: BTreeMap<usize, BTreeMap<String, Named>>,
+    names: Names,
     /// Whose fragments the connections of this node's programs are.
     readers: BTreeMap<u64, ObjectId>,
     listening: Listening,
@@ -54,10 +41,6 @@ pub(crate) struct Desk {
     silent: BTreeSet<ObjectId>,
     /// What was said of each on standard error, once.
     said: BTreeMap<ObjectId, String>,
-    /// How many objects it was told of that they are removed.
-    removals: u64,
-    /// Objects that others spoke of before their names came to this node.
-    awaited: BTreeMap<String, ObjectId>,
     todo: Todo,
 }
 
@@ -70,7 +53,7 @@ impl Desk {
         memory: Memory,
         exits: Arc<Exits>,
     ) -> Desk {
-        let (watched, names, readers) = (BTreeMap::new(), BTreeMap::new(), BTreeMap::new());
+        let (watched, names, readers) = (BTreeMap::new(), Names::default(), BTreeMap::new());
         let (silent, todo) = (BTreeSet::new(), Todo::default());
         let (subscriptions, said, outbox) = (BTreeMap::new(), BTreeMap::new(), Outbox::default());
         Desk {
@@ -88,8 +71,6 @@ impl Desk {
             exits,
             silent,
             said,
-            removals: 0,
-            awaited: BTreeMap::new(),
             todo,
         }
     }
@@ -126,14 +107,19 @@ impl Desk {
             // What does not succeed now may later.
             self.silent.insert(id);
             let text = error.to_string();
-            let name = self.watched.get(&id).map_or("", Watched::name);
-            if self.said.get(&id) != Some(&text) {
-                eprintln!("still node: object '{name}': {text}");
-                self.said.insert(id, text);
-            }
+            let name = self.watched.get(&id).map_or("", Watched::name).to_owned();
+            self.say(id, &name, text);
         }
         self.tell_listening(id);
         done
+    }
+
+    /// Says on standard error what is wrong with an object, once.
+    fn say(&mut self, id: ObjectId, name: &str, text: String) {
+        if self.said.get(&id) != Some(&text) {
+            eprintln!("still node: object '{name}': {text}");
+            self.said.insert(id, text);
+        }
     }
 
     /// Tells programs that wait for it that the home of an object was heard, or that there is no such object.
@@ -153,29 +139,6 @@ impl Desk {
             }
         }
         Ok(())
-    }
-
-    /// Looks at objects whose bits were set.
-    pub(crate) fn look_at(&mut self, bits: &[usize]) {
-        for bit in bits {
-            let known: Vec<ObjectId> =
-                self.names.get(bit).into_iter().flat_map(BTreeMap::values).filter_map(|named| named.watched).collect();
-            known.iter().for_each(|id| self.look(*id));
-            // It is new, or the one before was just found removed, or may be: nobody writes that, and nobody told of its end yet.
-            let has_writers = |id: ObjectId| self.watched.get(&id).is_some_and(Watched::has_writers);
-            let is_new = |named: &Named| !named.watched.is_some_and(has_writers);
-            let names = self.names.get(bit).into_iter().flatten();
-            let new: Vec<String> = names.filter(|(_, named)| is_new(named)).map(|(name, _)| name.clone()).collect();
-            for name in new {
-                match self.watch(&name) {
-                    Ok(id) if known.contains(&id) => {}
-                    Ok(id) => self.look(id),
-                    Err(crate::Error::Object(stillframe_object::Error::NoObject { .. })) => self.forget_name(&name),
-                    // What is damaged now hurts no other.
-                    Err(_) => {}
-                }
-            }
-        }
     }
 
     /// Looks at the objects that processes wrote which have ended.
@@ -212,38 +175,12 @@ impl Desk {
         };
     }
 
-    fn watch(&mut self, name: &str) -> Result<ObjectId> {
-        let object = self.objects.object_named(name)?;
-        let id = ObjectId(object.description().id);
-        if !self.watched.contains_key(&id) {
-            self.watched.insert(id, Watched::new(&object, self.node));
-        }
-        let former = self.note_name(name).watched.replace(id).filter(|former| *former != id);
-        former.into_iter().for_each(|former| self.forget(former));
-        Ok(id)
-    }
-
     /// An object was removed.
     fn forget(&mut self, id: ObjectId) {
         if let Some(one) = self.watched.remove(&id) {
             one.end();
         }
         self.tell_listening(id);
-    }
-
-    /// Keeps a name in mind.
-    fn note_name(&mut self, name: &str) -> &mut Named {
-        self.names.entry(bit_of(name)).or_default().entry(name.into()).or_default()
-    }
-
-    /// A name that no object has. One that is just being put there stays: whoever finds it may hint at it at once.
-    fn forget_name(&mut self, name: &str) {
-        if let Some(of_bit) = self.names.get_mut(&bit_of(name)) {
-            let is_coming = of_bit.get(name).is_some_and(|named| named.created.is_some() && !named.is_kept);
-            if !is_coming {
-                of_bit.remove(name);
-            }
-        }
     }
 
     /// Takes a message from another node. What belongs to an object that this node does not have is left.
@@ -303,103 +240,9 @@ impl Desk {
         done
     }
 
-    /// Makes an object known to this node that others speak of.
-    fn find(&mut self, id: ObjectId, name: &str) -> Result<()> {
-        if self.watched.contains_key(&id) {
-            return Ok(());
-        }
-        // Its name may not have come to this node yet. Who keeps the names may be slow: he is asked without the desk's lock.
-        match self.objects.names().get(name)? {
-            Some(there) if ObjectId(there.id) == id => self.note_found(id, name, &there),
-            Some(_) => {
-                // The one before is still there. Who keeps the names will tell of its end, and then of this one.
-                self.awaited.insert(name.into(), id);
-                Ok(())
-            }
-            None => {
-                self.awaited.insert(name.into(), id);
-                self.todo.unknown.push((id, name.into()));
-                Ok(())
-            }
-        }
-    }
-
-    /// How many objects it was told of that they are removed.
-    pub(crate) fn removals(&self) -> u64 {
-        self.removals
-    }
-
-    /// What was asked for without the lock is taken if nothing was removed meanwhile. Else it is asked for again.
-    pub(crate) fn take_found(&mut self, id: ObjectId, name: &str, there: &Description, removals: u64) -> Result<()> {
-        if self.removals == removals {
-            return self.note_found(id, name, there);
-        }
-        self.todo.unknown.push((id, name.into()));
-        Ok(())
-    }
-
-    /// Begins to watch an object that others spoke of, if it is the one of that name. What they said before is asked for again: by a home
-    /// that begins, and by what this node reports to it.
-    fn note_found(&mut self, id: ObjectId, name: &str, there: &Description) -> Result<()> {
-        if ObjectId(there.id) == id && !self.watched.contains_key(&id) {
-            self.objects.names().put(name, there)?;
-            self.watch(name)?;
-            self.awaited.remove(name);
-            self.look(id);
-        }
-        Ok(())
-    }
-
     /// A node does not live any more: nothing is sent to it.
     pub(crate) fn forget_node(&mut self, node: Node) {
         self.subscriptions.retain(|(from, _), _| *from != node);
-    }
-
-    /// Somebody created an object, on any node, and the directory is going to have it; whether it has it already.
-    pub(crate) fn expect_name(&mut self, name: &str, id: NonZeroU64) -> bool {
-        let named = self.note_name(name);
-        if named.created != Some(id) {
-            *named = Named { created: Some(id), is_kept: false, ..*named };
-        }
-        named.is_kept
-    }
-
-    /// The directory has an object `there` for the one that was expected; whether that was not removed meanwhile.
-    pub(crate) fn keep_name(&mut self, name: &str, there: NonZeroU64, expected: NonZeroU64) -> bool {
-        let named = self.note_name(name);
-        let is_expected = named.created == Some(expected);
-        named.is_kept |= is_expected && there == expected;
-        if self.awaited.get(name) == Some(&ObjectId(there)) {
-            self.awaited.remove(name);
-            // What fails now is tried again when somebody speaks of it.
-            if let Ok(id) = self.watch(name) {
-                self.look(id);
-            }
-        }
-        is_expected
-    }
-
-    /// Somebody removed an object, on any node.
-    pub(crate) fn note_removed(&mut self, name: &str, id: ObjectId) -> Result<()> {
-        self.removals += 1;
-        if self.awaited.get(name) == Some(&id) {
-            self.awaited.remove(name);
-        }
-        self.forget(id);
-        let named = self.note_name(name);
-        if named.created == Some(id.0) {
-            *named = Named { created: None, is_kept: false, ..*named };
-        }
-        match self.objects.names().get(name)? {
-            Some(there) if ObjectId(there.id) == id => self.objects.remove(name, true)?,
-            // Somebody has created the next one already, and perhaps hinted at it while this one was looked at.
-            Some(_) => {
-                let id = self.watch(name)?;
-                self.look(id);
-            }
-            None => {}
-        }
-        Ok(())
     }
 
     /// What a program of this node asks; the reply, unless it comes later.
@@ -497,3 +340,6 @@ impl Desk {
         }
     }
 }
+
+#[path = "desk/names.rs"]
+mod names;

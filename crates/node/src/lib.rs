@@ -28,6 +28,7 @@
 //! | [`runtime`] | the threads |
 //! | [`links`] | connections to other nodes |
 //! | [`numbers`] | the numbers of nodes that this machine has heard of |
+//! | `directory` | what a node's objects are against those of etcd when its runtime begins |
 //! | `spread` | which node is to be the home of what |
 //! | [`names`] | nodes, homes and names in etcd |
 //! | `meeting` | where a node finds the names, if nobody tells it |
@@ -40,6 +41,7 @@
 mod ahead;
 pub mod cluster;
 mod desk;
+mod directory;
 pub mod error;
 mod filling;
 mod groups;

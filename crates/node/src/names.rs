@@ -1,7 +1,8 @@
 //! Nodes, homes and names in etcd.
 
 use crate::cluster::Cluster;
-use crate::error::Result;
+use crate::directory;
+use crate::error::{Error, Result};
 use crate::links::Links;
 use crate::network::Network;
 use crate::numbers::Numbers;
@@ -34,6 +35,8 @@ pub struct EtcdCluster {
     links: OnceLock<Arc<Links>>,
     /// Whether another node has this one's number.
     is_taken: AtomicBool,
+    /// Whether etcd has all objects of this node's directory, as far as it was told. Before that, what has no home may be theirs.
+    is_put: AtomicBool,
     known: Mutex<Machines>,
     numbers: Arc<Numbers>,
     lease: Duration,
@@ -194,6 +197,7 @@ impl EtcdCluster {
             names: Arc::new(etcd.names()),
             links: OnceLock::new(),
             is_taken: AtomicBool::new(false),
+            is_put: AtomicBool::new(true),
             known: Mutex::default(),
             numbers,
             lease,
@@ -247,6 +251,10 @@ impl EtcdCluster {
         Ok(self.cluster.leave()?)
     }
 
+    fn is_put(&self) -> bool {
+        self.is_put.load(Ordering::Relaxed)
+    }
+
     fn known(&self) -> MutexGuard<'_, Machines> {
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -259,7 +267,7 @@ impl EtcdCluster {
         while !has_ended() {
             let told = self.cluster.next_some(longest, TOGETHER);
             // etcd may have been lost once more while this node was put there again, which then did not succeed, or was forgotten.
-            if told.is_empty() && self.cluster.standing() == Standing::Forgotten {
+            if told.is_empty() && (self.cluster.standing() == Standing::Forgotten || !self.is_put()) {
                 self.rebuild(runtime, objects);
             }
             // Before this runtime does anything with a node, the next one would know of it.
@@ -381,13 +389,9 @@ impl EtcdCluster {
     fn claim(&self, runtime: &Runtime, shards: &[Shard]) {
         // What is free may be a node's that was lost, and has not heard so; or this one has not been told yet that it was lost. It is
         // tried again.
-        let is_early = Instant::now() < self.claims_from;
-        if is_early
-            || self
-                .links
-                .get()
-                .is_some_and(|links| links.is_counted_on() || links.has_others_than(&self.cluster.nodes()))
-        {
+        let is_early = |links: &Arc<Links>| links.is_counted_on() || links.has_others_than(&self.cluster.nodes());
+        let is_held_back = Instant::now() < self.claims_from || !self.is_put();
+        if is_held_back || self.links.get().is_some_and(is_early) {
             return;
         }
         if !shards.is_empty() && self.cluster.claim(shards).is_ok() {
@@ -399,7 +403,7 @@ impl EtcdCluster {
     /// Gives up what another node is to be the home of, which then claims it.
     fn hand_over(&self, links: &Links) {
         let shards = self.to_give_up(|node| links.traffic(node).is_connected);
-        if !shards.is_empty() && self.give_up(&shards).is_ok() {
+        if self.is_put() && !shards.is_empty() && self.give_up(&shards).is_ok() {
             points::hit("home.given");
         }
     }
@@ -410,16 +414,22 @@ impl EtcdCluster {
 
     fn rebuild(&self, runtime: &Runtime, objects: &Objects) {
         points::hit("names.lost");
-        let names = objects.list().unwrap_or_default();
-        let described = names.into_iter().filter_map(|name| {
-            let description = objects.names().get(&name).ok().flatten()?;
-            Some((name, description))
+        self.is_put.store(false, Ordering::Relaxed);
+        // If this runtime ends meanwhile, the next one puts all there, too.
+        let _ = self.numbers.note_epoch(None);
+        let rebuilt = directory::described(objects).and_then(|all| {
+            let put = self.cluster.rebuild(&all, self.numbers.highest())?;
+            Ok(directory::are_put(&all, &put))
         });
-        let all: Vec<(String, Description)> = described.collect();
-        // Where that does not succeed now, it is tried again as long as etcd does not know this node.
-        if let Err(stillframe_etcd::Error::Taken { .. }) = self.cluster.rebuild(&all, self.numbers.highest()) {
+        match rebuilt {
             // Who joined while etcd knew of nobody has its number, and it has to join anew.
-            self.is_taken.store(true, Ordering::Relaxed);
+            Err(Error::Names(stillframe_etcd::Error::Taken { .. })) => self.is_taken.store(true, Ordering::Relaxed),
+            Ok((true, are_same)) => {
+                let _ = self.numbers.note_epoch(are_same.then(|| self.cluster.epoch()));
+                self.is_put.store(true, Ordering::Relaxed);
+            }
+            // It is tried again.
+            Ok((false, _)) | Err(_) => {}
         }
         points::hit("names.rebuilt");
         self.claim(runtime, &self.preferring());

@@ -1,7 +1,9 @@
 //! The numbers of nodes that this machine has heard of, where its next runtime finds them: an etcd whose data are in memory loses its
 //! count with them, and a number that is given twice would be taken for a node that is gone.
 //!
-//! Beside them lies a number by chance, by which others tell a runtime that was started again from one whose machine lost its memory.
+//! Beside them lies a number by chance, by which others tell a runtime that was started again from one whose machine lost its memory;
+//! and the epoch of etcd's data in which all objects of the directory were, by which the next runtime tells objects that were removed from
+//! those that etcd has lost, or never had.
 
 use crate::error::{Error, Result};
 use crate::peers::PeersFile;
@@ -13,8 +15,8 @@ use stillframe_etcd::NodeInfo;
 use stillframe_etcd::values::FORMER_MAX;
 use stillframe_roster::writer::Node;
 
-/// In the directory of objects: the number that this machine had last, the highest one that it has heard of, and the directory's own. A
-/// second line has the numbers that the machine had before its last one, the newest last.
+/// In the directory of objects: the number that this machine had last, the highest one that it has heard of, the directory's own, and
+/// the epoch of etcd's data. A second line has the numbers that the machine had before its last one, the newest last.
 const FILE: &str = "runtime.node";
 
 /// Numbers, and their file.
@@ -37,6 +39,8 @@ struct Noted {
     highest: Node,
     /// Those before.
     former: Vec<Node>,
+    /// In which all objects of the directory were in etcd; none if some may never have been.
+    epoch: Option<u64>,
 }
 
 impl Numbers {
@@ -74,6 +78,23 @@ impl Numbers {
         self.noted().as_ref().map(|noted| noted.highest)
     }
 
+    /// The epoch of etcd's data in which all objects of the directory were.
+    pub(crate) fn epoch(&self) -> Option<u64> {
+        self.noted().as_ref().and_then(|noted| noted.epoch)
+    }
+
+    /// etcd has all objects of the directory in this epoch, or may not have all in any.
+    ///
+    /// # Errors
+    /// Those of the system.
+    pub(crate) fn note_epoch(&self, epoch: Option<u64>) -> Result<()> {
+        let mut noted = self.noted();
+        match noted.clone() {
+            Some(known) if known.epoch != epoch => self.write(&mut noted, Noted { epoch, ..known }),
+            _ => Ok(()),
+        }
+    }
+
     /// This machine has this number from now on.
     ///
     /// # Errors
@@ -81,8 +102,8 @@ impl Numbers {
     pub(crate) fn join(&self, own: Node) -> Result<()> {
         let former = self.all_former();
         let mut noted = self.noted();
-        let highest = noted.as_ref().map_or(own, |noted| noted.highest.max(own));
-        self.write(&mut noted, Noted { own: Some(own), highest, former })
+        let (highest, epoch) = noted.as_ref().map_or((own, None), |noted| (noted.highest.max(own), noted.epoch));
+        self.write(&mut noted, Noted { own: Some(own), highest, former, epoch })
     }
 
     /// There is a node of this number.
@@ -118,8 +139,8 @@ impl Numbers {
     pub(crate) fn leave(&self) {
         self.peers_file().remove();
         let mut noted = self.noted();
-        if let Some(highest) = noted.as_ref().map(|noted| noted.highest) {
-            let _ = self.write(&mut noted, Noted { own: None, highest, former: Vec::new() });
+        if let Some(known) = noted.clone() {
+            let _ = self.write(&mut noted, Noted { own: None, former: Vec::new(), ..known });
         }
     }
 
@@ -137,8 +158,9 @@ impl Numbers {
     fn write(&self, noted: &mut Option<Noted>, new: Noted) -> Result<()> {
         let part = self.path.with_extension("part");
         let own = new.own.map_or_else(|| "-".into(), |own| own.0.to_string());
+        let epoch = new.epoch.map_or_else(String::new, |epoch| format!(" {epoch}"));
         let former: Vec<String> = new.former.iter().map(|node| node.0.to_string()).collect();
-        let text = format!("{own} {} {}\n{}\n", new.highest.0, self.memory, former.join(" "));
+        let text = format!("{own} {} {}{epoch}\n{}\n", new.highest.0, self.memory, former.join(" "));
         fs::write(&part, text).map_err(Error::io("write", &part))?;
         fs::rename(&part, &self.path).map_err(Error::io("rename", &self.path))?;
         *noted = Some(new);
@@ -155,8 +177,10 @@ fn read(text: &str) -> Option<Noted> {
         word => Some(number(word)?),
     };
     let highest = words.next().and_then(number).into_iter().chain(own).max()?;
+    // Behind the directory's own.
+    let epoch = words.nth(1).and_then(|word| word.parse().ok());
     let former = if own.is_some() { second.split_whitespace().map_while(number).collect() } else { Vec::new() };
-    Some(Noted { own, highest, former })
+    Some(Noted { own, highest, former, epoch })
 }
 
 #[cfg(test)]
@@ -176,7 +200,9 @@ mod tests {
         first.note(Node(5)).unwrap();
         let second = Numbers::open(regions.path());
         assert_eq!((second.former(), second.highest()), (Some(Node(3)), Some(Node(7))));
+        second.note_epoch(Some(5)).unwrap();
         second.join(Node(8)).unwrap();
+        second.note(Node(8)).unwrap();
         let third = Numbers::open(regions.path());
         assert_eq!((third.former(), third.highest()), (Some(Node(8)), Some(Node(8))));
         assert_eq!(third.all_former(), [Node(3), Node(8)]);
@@ -187,6 +213,9 @@ mod tests {
         let fourth = Numbers::open(regions.path());
         assert_eq!((fourth.former(), fourth.highest()), (None, Some(Node(89))));
         assert_eq!(fourth.all_former(), [], "they are lost, and others were told so");
+        assert_eq!([&first, &third, &fourth].map(Numbers::epoch), [None, Some(5), Some(5)]);
+        fourth.note_epoch(None).unwrap();
+        assert_eq!(Numbers::open(regions.path()).epoch(), None);
         for one in [&second, &third, &fourth] {
             assert_eq!(one.memory(), first.memory());
         }
@@ -196,13 +225,16 @@ mod tests {
 
     #[test]
     fn a_file_of_one_number_one_of_two_and_one_of_none() {
-        let noted =
-            |own: Option<u32>, highest| Some(Noted { own: own.map(Node), highest: Node(highest), former: Vec::new() });
+        let noted = |own: Option<u32>, highest| {
+            Some(Noted { own: own.map(Node), highest: Node(highest), former: Vec::new(), epoch: None })
+        };
         assert_eq!(read("4"), noted(Some(4), 4));
         assert_eq!(read("4 2"), noted(Some(4), 4));
         assert_eq!(read("4 x"), noted(Some(4), 4));
         assert_eq!(read("4 4294967295"), noted(Some(4), 4), "nobody could join any more");
         assert_eq!(read("- 7\n"), noted(None, 7));
+        assert_eq!(read("4 7 12\n"), noted(Some(4), 7), "of a runtime that knew of no epoch");
+        assert_eq!(read("4 7 12 13\n").and_then(|noted| noted.epoch), Some(13));
         for none in ["", "-", "-1 3", "x", "4294967295 5"] {
             assert_eq!(read(none), None, "{none}");
         }

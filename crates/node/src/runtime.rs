@@ -35,7 +35,7 @@ use stillframe_wire::data::{Piece, Sent, SourceShare, Unchanged};
 use stillframe_wire::{Message, ObjectId};
 
 /// How often objects are looked at with writers of whose end nobody tells, as they are of another namespace of processes, without a home
-/// that acts, or with a home that waits for nodes.
+/// that acts, or with a home that waits for nodes; and how often what could not be kept is tried again.
 const LOOK: Duration = Duration::from_millis(500);
 
 /// The same while no home acts: nobody tells that one does again because who keeps the names is back.
@@ -165,7 +165,7 @@ impl Runtime {
     /// The same of several objects, in the order in which they were created.
     pub fn created_all(&self, all: &[(String, Description)]) {
         for (name, description) in all {
-            // What cannot be kept here now is found when it is spoken of.
+            // What cannot be kept here now is tried again.
             let _ = self.inner.note_created(name, description);
         }
     }
@@ -324,7 +324,7 @@ impl Inner {
     }
 
     fn follow_exits(&self) {
-        let (mut longest, mut looked) = (LOOK, Instant::now());
+        let (mut longest, mut looked, mut kept) = (LOOK, Instant::now(), Instant::now());
         while !self.has_ended() {
             let ended = self.exits.wait(longest.saturating_sub(looked.elapsed()));
             if !ended.is_empty() {
@@ -334,6 +334,10 @@ impl Inner {
             if looked.elapsed() >= longest {
                 self.change(|desk| desk.look_at_silent());
                 looked = Instant::now();
+            }
+            if kept.elapsed() >= LOOK {
+                self.keep_again();
+                kept = Instant::now();
             }
             longest = if self.desk().has_waiting() { LOOK_FOR_HOME } else { LOOK };
         }
@@ -405,14 +409,34 @@ impl Inner {
         if self.desk().expect_name(name, description.id) {
             return Ok(());
         }
+        self.put_name(name, description)
+    }
+
+    /// Puts an object into the directory that is expected there.
+    fn put_name(&self, name: &str, description: &Description) -> stillframe_object::Result<()> {
         // Without the desk, for which others would wait as long as files are written.
         let names = self.objects.names();
-        let there = names.put(name, description)?;
-        if !self.desk().keep_name(name, there.id, description.id) {
+        let put = names.put(name, description);
+        let mut is_expected = true;
+        self.change(|desk| is_expected = desk.note_put(name, description, &put));
+        put?;
+        if !is_expected {
             // It was removed meanwhile.
             names.remove(name, description.id)?;
         }
         Ok(())
+    }
+
+    /// Tries once more what could not be kept or found before: nobody says of an object once more that he waits for this node.
+    fn keep_again(&self) {
+        let missing = self.desk().missing();
+        for (name, description) in missing {
+            if self.has_ended() {
+                return;
+            }
+            let _ = self.put_name(&name, &description);
+        }
+        self.change(Desk::find_again);
     }
 
     /// Who asks has locked the object's board, for which the desk may be waiting: what is to be done here is done when it is told that
@@ -453,9 +477,11 @@ impl Inner {
                     return;
                 }
                 let removals = self.desk().removals();
-                // Where that does not succeed now, they say so again, or the names tell of it.
-                if let Ok(Some(there)) = self.cluster.names().get(&name) {
-                    self.change(|desk| _ = desk.take_found(id, &name, &there, removals));
+                match self.cluster.names().get(&name) {
+                    Ok(Some(there)) => self.change(|desk| desk.take_found(id, &name, &there, removals)),
+                    // When it is there, the names tell of it.
+                    Ok(None) => {}
+                    Err(_) => self.desk().find_later(id, &name),
                 }
             }
         }

@@ -1,5 +1,6 @@
 //! A runtime with its connections and names, as `still-node` runs it.
 
+use crate::directory;
 use crate::error::{Error, Result};
 use crate::keeper::{Keeper, port_of};
 use crate::links::Links;
@@ -19,6 +20,7 @@ use stillframe_kernel::points;
 use stillframe_link::identity::{AUTHORITY, CERTIFICATE, KEY};
 use stillframe_link::{Connection, Identity, Listener, Means, Options};
 use stillframe_object::Objects;
+use stillframe_object::runtime::LOCK;
 use stillframe_roster::writer::Node;
 use stillframe_wire::hello::{Hello, Protocols};
 
@@ -132,6 +134,10 @@ impl Service {
             address.set_ip(ip);
         }
         let objects = Objects::options().dir(&options.dir).as_runtime().open()?;
+        // Without that file programs create objects of which etcd is not told.
+        if !options.dir.join(".objects").join(LOCK).exists() {
+            Numbers::open(&options.dir).note_epoch(None)?;
+        }
         // Before this machine has another number, its former runtime has to have ended.
         let lock = crate::runtime::take_lock(&options.dir)?;
         let memory_bytes = match options.memory_bytes {
@@ -167,6 +173,7 @@ impl Service {
         points::hit("node.joined");
         numbers.join(node)?;
         points::hit("node.noted");
+        directory::agree(&objects, &etcd.names(), &numbers, joined.epoch())?;
         let hello = Hello {
             protocols: Protocols::OWN,
             job: identity.job().into(),

@@ -26,6 +26,8 @@ use stillframe_wire::{Message, ObjectId};
 #[derive(Debug)]
 pub(crate) struct Watched {
     known: Known,
+    /// Whether this node's programs can find it. Else none has a fragment of it, and there is nothing to look at, nor anybody to tell.
+    has_name: bool,
     home: Option<Home>,
     /// Whether no home acts, so that what is new here could not be told.
     is_homeless: bool,
@@ -63,6 +65,7 @@ impl Watched {
         let known = Known { id: ObjectId(relay.id()), relay, protocol, local, pins, lost };
         Watched {
             known,
+            has_name: true,
             home: None,
             is_homeless: false,
             decided: BTreeSet::new(),
@@ -80,6 +83,16 @@ impl Watched {
             subscriptions: Subscriptions::default(),
             readers: Readers::default(),
         }
+    }
+
+    /// One whose name this node's directory does not have: other nodes are told that nobody here writes it, and its home can be here.
+    pub(crate) fn without_name(object: &Object, node: Node) -> Watched {
+        Watched { has_name: false, ..Watched::new(object, node) }
+    }
+
+    /// The directory has its name.
+    pub(crate) fn note_name(&mut self) {
+        self.has_name = true;
     }
 
     /// The object was removed: fragments of it are filled no more.
@@ -122,7 +135,9 @@ impl Watched {
 
     /// Looks at the writers of this node, and does what follows.
     pub(crate) fn look(&mut self, around: &mut Surroundings) -> Result<()> {
-        if let Some(fragments) = self.known.relay.look()? {
+        if self.has_name
+            && let Some(fragments) = self.known.relay.look()?
+        {
             self.note_fragments(fragments, around)?;
         }
         if let Some(home) = &mut self.home {
@@ -459,6 +474,9 @@ impl Watched {
     /// Tells this node's programs of fragments on other nodes, and which version is complete. In this order: who is told of a version
     /// knows its writers, and those of the version before go only when there is a newer one.
     fn tell_programs(&mut self, around: &Surroundings) -> Result<()> {
+        if !self.has_name {
+            return Ok(());
+        }
         self.tell_writers()?;
         if self.is_untold {
             self.tell_roster(around)?;

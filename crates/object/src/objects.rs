@@ -288,6 +288,17 @@ impl Objects {
         Ok(object)
     }
 
+    /// An object as its description says, whether this node has its name or not: for a runtime of which others want to know what it has
+    /// of the object, and which cannot keep the name.
+    ///
+    /// # Errors
+    /// [`Error::Text`]; that of a name that cannot be an object's.
+    pub fn object_described(&self, name: &str, description: &Description) -> Result<Object> {
+        inspect::check_name(name)?;
+        let schema = description.schema(name)?;
+        Ok(self.object(name, description.clone(), schema))
+    }
+
     fn object(&self, name: &str, description: Description, schema: Schema) -> Object {
         Object::new(Shared::new(&self.site, &self.names, name, description, schema))
     }

@@ -5,6 +5,7 @@ mod broken;
 mod chaos;
 mod common;
 mod descriptors;
+mod directory;
 mod emptied;
 #[path = "../../../etcd/tests/it/gateway/mod.rs"]
 mod gateway;
@@ -13,6 +14,7 @@ mod heirs;
 mod homes;
 mod joining;
 mod mixtures;
+mod nameless;
 mod nodes;
 #[path = "common/places.rs"]
 mod places;

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use stillframe_node::Runtime;
 use stillframe_node::cluster::Cluster;
 use stillframe_node::network::{Incoming, Network, Outgoing, Traffic, Transmission};
-use stillframe_object::{Description, Names, Objects, Result};
+use stillframe_object::{Description, Error, Names, Objects, Result};
 use stillframe_roster::writer::{Node, Revision};
 use stillframe_wire::{Message, ObjectId};
 
@@ -141,6 +141,8 @@ struct Kept {
     names: Objects,
     /// Whether who asks for a name has to wait.
     is_slow: AtomicBool,
+    /// Whether nobody who asks for a name is answered.
+    is_away: AtomicBool,
     /// Whether somebody does.
     is_asked: AtomicBool,
     wires: Arc<Wires>,
@@ -162,6 +164,10 @@ impl Names for Kept {
         while self.is_slow.load(Ordering::SeqCst) {
             self.is_asked.store(true, Ordering::SeqCst);
             std::thread::sleep(Duration::from_millis(1));
+        }
+        if self.is_away.load(Ordering::SeqCst) {
+            self.is_asked.store(true, Ordering::SeqCst);
+            return Err(Error::Keeper { is_timeout: true, source: "it does not answer".into() });
         }
         self.names.names().get(name)
     }
@@ -254,6 +260,7 @@ impl Nodes {
         let kept = Arc::new(Kept {
             names,
             is_slow: AtomicBool::new(false),
+            is_away: AtomicBool::new(false),
             is_asked: AtomicBool::new(false),
             wires: wires.clone(),
         });
@@ -466,6 +473,12 @@ impl Nodes {
     #[allow(dead_code, reason = "not all suites do")]
     pub fn set_slow_names(&self, is_slow: bool) {
         self.kept.is_slow.store(is_slow, Ordering::SeqCst);
+    }
+
+    /// Lets who keeps the names fail whoever asks for one, or answer again.
+    #[allow(dead_code, reason = "not all suites do")]
+    pub fn set_away_names(&self, is_away: bool) {
+        self.kept.is_away.store(is_away, Ordering::SeqCst);
     }
 
     /// Whether somebody asked for a name while it was so.

@@ -1,0 +1,260 @@
+//! Names of objects, as the desk knows them.
+
+use super::Desk;
+use crate::error::Result;
+use crate::watched::Watched;
+use std::collections::BTreeMap;
+use std::num::NonZeroU64;
+use stillframe_object::Description;
+use stillframe_object::hints::bit_of;
+use stillframe_wire::ObjectId;
+
+/// What is known of a name.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Named {
+    /// The object that is watched.
+    watched: Option<ObjectId>,
+    /// The object that was created, whether this node's directory has it already or not yet.
+    created: Option<NonZeroU64>,
+    /// Whether the directory has it.
+    is_kept: bool,
+}
+
+/// All names that this node has heard of.
+#[derive(Debug, Default)]
+pub(super) struct Names {
+    /// By their bits among the hints.
+    by_bit: BTreeMap<usize, BTreeMap<String, Named>>,
+    /// How many objects it was told of that they are removed.
+    removals: u64,
+    /// Objects that others spoke of before their names came to this node.
+    awaited: BTreeMap<String, ObjectId>,
+    /// Objects whose names the directory could not take: for want of room, say, or because another object has the name there.
+    missing: BTreeMap<String, Description>,
+    /// Objects that others spoke of, while the directory or who keeps the names could not be asked.
+    unasked: BTreeMap<ObjectId, String>,
+}
+
+impl Desk {
+    /// Looks at objects whose bits were set.
+    pub(crate) fn look_at(&mut self, bits: &[usize]) {
+        for bit in bits {
+            let of_bit = self.names.by_bit.get(bit);
+            let known: Vec<ObjectId> =
+                of_bit.into_iter().flat_map(BTreeMap::values).filter_map(|named| named.watched).collect();
+            known.iter().for_each(|id| self.look(*id));
+            // It is new, or the one before was just found removed, or may be: nobody writes that, and nobody told of its end yet.
+            let has_writers = |id: ObjectId| self.watched.get(&id).is_some_and(Watched::has_writers);
+            let is_new = |named: &Named| !named.watched.is_some_and(has_writers);
+            let names = self.names.by_bit.get(bit).into_iter().flatten();
+            let new: Vec<String> = names.filter(|(_, named)| is_new(named)).map(|(name, _)| name.clone()).collect();
+            for name in new {
+                match self.watch(&name) {
+                    Ok(id) if known.contains(&id) => {}
+                    Ok(id) => self.look(id),
+                    Err(crate::Error::Object(stillframe_object::Error::NoObject { .. })) => self.forget_name(&name),
+                    // What is damaged now hurts no other.
+                    Err(_) => {}
+                }
+            }
+        }
+    }
+
+    pub(super) fn watch(&mut self, name: &str) -> Result<ObjectId> {
+        let object = self.objects.object_named(name)?;
+        let id = ObjectId(object.description().id);
+        match self.watched.get_mut(&id) {
+            Some(one) => one.note_name(),
+            None => _ = self.watched.insert(id, Watched::new(&object, self.node)),
+        }
+        let former = self.note_name(name).watched.replace(id).filter(|former| *former != id);
+        former.into_iter().for_each(|former| self.forget(former));
+        Ok(id)
+    }
+
+    /// Keeps a name in mind.
+    pub(super) fn note_name(&mut self, name: &str) -> &mut Named {
+        self.names.by_bit.entry(bit_of(name)).or_default().entry(name.into()).or_default()
+    }
+
+    /// A name that no object has. One that is just being put there stays: whoever finds it may hint at it at once.
+    fn forget_name(&mut self, name: &str) {
+        if let Some(of_bit) = self.names.by_bit.get_mut(&bit_of(name)) {
+            let is_coming = of_bit.get(name).is_some_and(|named| named.created.is_some() && !named.is_kept);
+            if !is_coming {
+                of_bit.remove(name);
+            }
+        }
+    }
+
+    /// Makes an object known to this node that others speak of.
+    pub(super) fn find(&mut self, id: ObjectId, name: &str) -> Result<()> {
+        if self.watched.contains_key(&id) {
+            return Ok(());
+        }
+        match self.objects.names().get(name) {
+            Ok(Some(there)) if ObjectId(there.id) == id => self.note_found(id, name, &there),
+            // Its name may not have come to this node yet, or the one before may still be there. Who keeps the names may be slow: he is
+            // asked without the desk's lock.
+            Ok(_) => {
+                self.names.awaited.insert(name.into(), id);
+                self.todo.unknown.push((id, name.into()));
+            }
+            Err(error) => {
+                let until = "until this node can say what it has of the object, nothing new of it becomes complete";
+                let advice = format!("where it stays so, remove the object: still rm --force '{name}'");
+                self.say(id, name, format!("{error}; {until}; {advice}"));
+                self.find_later(id, name);
+                return Err(error.into());
+            }
+        }
+        Ok(())
+    }
+
+    /// Others speak of an object, and whoever knows of it cannot be asked now. A home that waits for this node says nothing once more.
+    pub(crate) fn find_later(&mut self, id: ObjectId, name: &str) {
+        self.names.unasked.insert(id, name.into());
+    }
+
+    /// Looks once more for what could not be asked for.
+    pub(crate) fn find_again(&mut self) {
+        for (id, name) in std::mem::take(&mut self.names.unasked) {
+            // What fails again is kept in mind again.
+            let _ = self.find(id, &name);
+        }
+    }
+
+    /// How many objects it was told of that they are removed.
+    pub(crate) fn removals(&self) -> u64 {
+        self.names.removals
+    }
+
+    /// What was asked for without the lock is taken if nothing was removed meanwhile. Else it is asked for again.
+    pub(crate) fn take_found(&mut self, id: ObjectId, name: &str, there: &Description, removals: u64) {
+        match self.names.removals == removals {
+            true => self.note_found(id, name, there),
+            false => self.todo.unknown.push((id, name.into())),
+        }
+    }
+
+    /// Begins to watch an object that others spoke of, if it is the one of that name. What they said before is asked for again: by a home
+    /// that begins, and by what this node reports to it.
+    fn note_found(&mut self, id: ObjectId, name: &str, there: &Description) {
+        if ObjectId(there.id) == id && !self.watched.contains_key(&id) {
+            self.names.awaited.insert(name.into(), id);
+            self.expect_name(name, there.id);
+            let put = self.objects.names().put(name, there);
+            self.note_put(name, there, &put);
+        }
+    }
+
+    /// Somebody created an object, on any node, and the directory is going to have it; whether it has it already.
+    pub(crate) fn expect_name(&mut self, name: &str, id: NonZeroU64) -> bool {
+        let named = self.note_name(name);
+        if named.created != Some(id) {
+            *named = Named { created: Some(id), is_kept: false, ..*named };
+        }
+        named.is_kept
+    }
+
+    /// An object that was expected was put into the directory, which has that one now, or another one; whether the object was not removed
+    /// meanwhile.
+    pub(crate) fn note_put(
+        &mut self,
+        name: &str,
+        wanted: &Description,
+        put: &stillframe_object::Result<Description>,
+    ) -> bool {
+        let named = self.note_name(name);
+        if named.created != Some(wanted.id) {
+            return false;
+        }
+        match put {
+            Ok(there) if there.id == wanted.id => {
+                named.is_kept = true;
+                let is_awaited = self.names.awaited.get(name) == Some(&ObjectId(wanted.id));
+                if is_awaited || self.names.missing.contains_key(name) {
+                    self.take_name(name, wanted);
+                }
+            }
+            Ok(_) => self.miss(name, wanted, None),
+            Err(error) => self.miss(name, wanted, Some(error.to_string())),
+        }
+        true
+    }
+
+    /// The directory has an object of which others spoke, or that it could not take before.
+    fn take_name(&mut self, name: &str, wanted: &Description) {
+        match self.watch(name) {
+            Ok(id) => {
+                self.names.awaited.remove(name);
+                if self.names.missing.remove(name).is_some() {
+                    self.said.remove(&id);
+                }
+                self.look(id);
+            }
+            Err(error) => self.miss(name, wanted, Some(error.to_string())),
+        }
+    }
+
+    /// The directory does not have an object now that others have, and is to have it later. Where no program of this node can have it
+    /// meanwhile, others need not wait: the object is watched without its name.
+    fn miss(&mut self, name: &str, wanted: &Description, why: Option<String>) {
+        let id = ObjectId(wanted.id);
+        let is_known =
+            self.names.missing.insert(name.into(), wanted.clone()).is_some_and(|known| known.id == wanted.id);
+        match why {
+            Some(why) => self.say(id, name, format!("this node cannot keep it, and tries again: {why}")),
+            // The one before may just be going.
+            None if is_known => {
+                let why = "programs of this node have another object of that name, which was created apart from the other nodes";
+                let advice = format!("to have that of the others, remove it here: still rm '{name}'");
+                self.say(id, name, format!("{why}; {advice}"));
+            }
+            None => {}
+        }
+        let is_another = match self.objects.names().get(name) {
+            Ok(there) => there.is_none_or(|there| there.id != wanted.id),
+            Err(_) => false,
+        };
+        if is_another
+            && !self.watched.contains_key(&id)
+            && let Ok(object) = self.objects.object_described(name, wanted)
+        {
+            self.watched.insert(id, Watched::without_name(&object, self.node));
+            self.look(id);
+        }
+    }
+
+    /// Objects that the directory is to have and could not take.
+    pub(crate) fn missing(&self) -> Vec<(String, Description)> {
+        self.names.missing.iter().map(|(name, described)| (name.clone(), described.clone())).collect()
+    }
+
+    /// Somebody removed an object, on any node.
+    pub(crate) fn note_removed(&mut self, name: &str, id: ObjectId) -> Result<()> {
+        self.names.removals += 1;
+        if self.names.awaited.get(name) == Some(&id) {
+            self.names.awaited.remove(name);
+        }
+        if self.names.missing.get(name).is_some_and(|missing| missing.id == id.0) {
+            self.names.missing.remove(name);
+        }
+        self.names.unasked.remove(&id);
+        self.forget(id);
+        let named = self.note_name(name);
+        if named.created == Some(id.0) {
+            *named = Named { created: None, is_kept: false, ..*named };
+        }
+        match self.objects.names().get(name)? {
+            Some(there) if ObjectId(there.id) == id => self.objects.remove(name, true)?,
+            // Somebody has created the next one already, and perhaps hinted at it while this one was looked at.
+            Some(_) => {
+                let id = self.watch(name)?;
+                self.look(id);
+            }
+            None => {}
+        }
+        Ok(())
+    }
+}

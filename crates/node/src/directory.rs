@@ -1,0 +1,140 @@
+//! What a node's directory of objects says against what etcd says.
+//!
+//! While a runtime runs both have the same objects. When one begins they may not: etcd may have lost its data meanwhile, or programs created
+//! objects before the directory had its first runtime; and others may have removed objects, or created them anew. Which of these it was,
+//! the [epoch](crate::numbers) says in which etcd had all objects of the directory. Until etcd has them, this node claims the role of no
+//! home and gives none up: what etcd does not know has no home on another node.
+
+use crate::error::Result;
+use crate::numbers::Numbers;
+use std::collections::BTreeMap;
+use std::num::NonZeroU64;
+use stillframe_etcd::EtcdNames;
+use stillframe_object::{Description, Objects};
+
+/// Brings a directory into agreement with etcd, whose data are of this epoch, before its runtime begins: nobody creates anything here
+/// meanwhile.
+///
+/// # Errors
+/// Those of etcd, and of the directory as a whole. What is wrong with one object is said on standard error.
+pub(crate) fn agree(objects: &Objects, names: &EtcdNames, numbers: &Numbers, epoch: u64) -> Result<()> {
+    // First: what is here then was in etcd before, or never.
+    let all = described(objects)?;
+    if numbers.epoch() == Some(epoch) {
+        let there = if all.is_empty() { BTreeMap::new() } else { names.ids()? };
+        for (name, _) in all.iter().filter(|one| is_gone(one, &there)) {
+            // Data that somebody is writing are nobody's to remove unasked: etcd's data may have been put back from an old copy.
+            match look_at_writers(objects, name) {
+                Writers::Living => say_kept(name),
+                Writers::None | Writers::Former => _ = remove(objects, name),
+            }
+        }
+        return Ok(());
+    }
+    let (put, mut are_same) = (names.put_all(&all), true);
+    for ((name, own), put) in all.iter().zip(put) {
+        match put {
+            Ok(there) if there.id != own.id => are_same &= give_way(objects, name),
+            Ok(_) => {}
+            Err(error) if is_unfit(&error) => say_unfit(name, &error),
+            Err(error) => return Err(error.into()),
+        }
+    }
+    // Where it cannot be written, all are put there once more when the next runtime begins.
+    let _ = numbers.note_epoch(are_same.then_some(epoch));
+    Ok(())
+}
+
+/// All objects of a directory, but those whose names are damaged.
+///
+/// # Errors
+/// Those of the directory.
+pub(crate) fn described(objects: &Objects) -> Result<Vec<(String, Description)>> {
+    let names = objects.list()?;
+    let described = names.into_iter().filter_map(|name| {
+        let description = objects.names().get(&name).ok().flatten()?;
+        Some((name, description))
+    });
+    Ok(described.collect())
+}
+
+/// Whether etcd has objects of all these names, as far as it can take them; and whether they are the very ones. Of another one it tells
+/// by itself.
+pub(crate) fn are_put(all: &[(String, Description)], put: &[stillframe_object::Result<Description>]) -> (bool, bool) {
+    let is_same = |(own, put): (&(String, Description), &stillframe_object::Result<Description>)| match put {
+        Ok(there) => there.id == own.1.id,
+        Err(_) => true,
+    };
+    let are_there = put.iter().all(|one| one.as_ref().err().is_none_or(is_unfit));
+    (are_there, are_there && all.iter().zip(put).all(is_same))
+}
+
+/// Whether etcd had an object of the directory and has it no more, or has another one of its name.
+fn is_gone((name, own): &(String, Description), there: &BTreeMap<String, Option<NonZeroU64>>) -> bool {
+    match there.get(name) {
+        Some(Some(id)) => *id != own.id,
+        // Somebody has damaged it: it may be the same.
+        Some(None) => false,
+        // One that etcd cannot take never was there.
+        None => EtcdNames::is_fit(name, own),
+    }
+}
+
+/// Whether an object cannot be put into etcd, now or later: for what it is, or for what somebody has put in its place.
+fn is_unfit(error: &stillframe_object::Error) -> bool {
+    use std::error::Error;
+    let of_etcd = || error.source().and_then(|source| source.downcast_ref::<stillframe_etcd::Error>());
+    matches!(error, stillframe_object::Error::Text { .. })
+        || matches!(of_etcd(), Some(stillframe_etcd::Error::Hostile { .. }))
+}
+
+fn say_unfit(name: &str, error: &stillframe_object::Error) {
+    eprintln!("still node: object '{name}' is one of this node alone: {error}");
+}
+
+/// Removes an object, as others have; whether that succeeds.
+fn remove(objects: &Objects, name: &str) -> bool {
+    let removed = objects.remove(name, true);
+    if let Err(error) = &removed {
+        let why = "other nodes have it no more, or another one of that name, and it cannot be removed here";
+        eprintln!("still node: object '{name}': {why}: {error}");
+    }
+    removed.is_ok()
+}
+
+/// Removes an object in favour of the one of that name that the other nodes have, unless a program of this node has written it; whether it is
+/// gone.
+fn give_way(objects: &Objects, name: &str) -> bool {
+    match look_at_writers(objects, name) {
+        Writers::None => remove(objects, name),
+        Writers::Living | Writers::Former => {
+            say_kept(name);
+            false
+        }
+    }
+}
+
+fn say_kept(name: &str) {
+    let why =
+        "other nodes have it no more, or another one of that name, and programs of this node have written this one";
+    eprintln!(
+        "still node: object '{name}' is one of this node alone: {why}; if it is not needed, remove it here: still rm '{name}'"
+    );
+}
+
+/// Who has written an object on this node.
+enum Writers {
+    None,
+    /// Some who have left or ended.
+    Former,
+    Living,
+}
+
+fn look_at_writers(objects: &Objects, name: &str) -> Writers {
+    match objects.object_named(name).and_then(|object| object.relay().look()) {
+        Ok(Some(fragments)) if fragments.is_empty() => Writers::None,
+        Ok(Some(fragments)) if fragments.iter().all(|one| !one.is_alive || one.left.is_some()) => Writers::Former,
+        // What cannot be understood may be anybody's.
+        _ => Writers::Living,
+    }
+}

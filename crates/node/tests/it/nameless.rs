@@ -1,0 +1,118 @@
+//! Objects whose names a node's directory could not take, or could not be asked about.
+
+use crate::common::watchdog;
+use crate::places::Nodes;
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+use stillframe_object::{Object, Objects};
+use stillframe_wire::ObjectId;
+
+const LONG: Duration = Duration::from_secs(60);
+
+fn until(what: &str, is_so: impl Fn() -> bool) {
+    let begin = Instant::now();
+    while !is_so() {
+        assert!(begin.elapsed() < LONG, "{what}");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
+fn id_of(object: &Object) -> ObjectId {
+    ObjectId(object.description().id)
+}
+
+/// Names of which nobody has created an object.
+fn names() -> impl Iterator<Item = String> {
+    (0..200).map(|attempt| format!("u{attempt}"))
+}
+
+/// An object whose home is at a node, of those with these names.
+fn created_at(nodes: &Nodes, home: usize, names: impl Iterator<Item = String>) -> Object {
+    let objects = nodes.objects(0);
+    let mut created = names.map(|name| objects.create(&name, "var u [8] int32").create().unwrap());
+    created.find(|object| nodes.home(id_of(object)) == home).expect("some object has its home there")
+}
+
+/// A writer's versions become complete on its own node, and are read there.
+fn goes_on(object: &Object) {
+    let mut writer = object.write("{ var v = u }").attach().unwrap();
+    for version in 1..=3 {
+        writer.variable_mut::<i32>("v").unwrap().fill(version as i32);
+        writer.publish(version).unwrap();
+        assert_eq!(object.wait_newer(version - 1, LONG).unwrap(), version);
+    }
+}
+
+fn sees_the_newest(there: &Object) {
+    let mut all = there.read("{ var v = u }").attach().unwrap();
+    all.reattach(3, LONG).unwrap();
+    assert_eq!(all.variable::<i32>("v").unwrap(), [3; 8]);
+    assert_eq!(there.wait_newer(2, LONG).unwrap(), 3);
+}
+
+/// A program of node 1 created objects of all names before the node had a runtime, and its own stand in the way of those of the others.
+#[test]
+fn an_object_whose_name_another_one_has_on_a_node_goes_on_elsewhere() {
+    let _watchdog = watchdog(240);
+    for home in [0, 1] {
+        let mut nodes = Nodes::new("taken", 2);
+        nodes.stop(1);
+        std::fs::remove_dir_all(nodes.dir(1)).unwrap();
+        let apart = Objects::options().dir(nodes.dir(1)).open().unwrap();
+        for name in names().take(20) {
+            apart.create(&name, "var u [4] int64").create().unwrap();
+        }
+        nodes.start(1);
+        let object = created_at(&nodes, home, names().take(20));
+        goes_on(&object);
+        // It is the one of all nodes as soon as its name is free.
+        let there = nodes.objects(1);
+        there.remove(object.name(), true).unwrap();
+        let has = || there.object_named(object.name()).is_ok_and(|other| id_of(&other) == id_of(&object));
+        until("the node has it", has);
+        sees_the_newest(&there.object_named(object.name()).unwrap());
+    }
+}
+
+fn name_file(nodes: &Nodes, node: usize, name: &str) -> PathBuf {
+    nodes.dir(node).join(".objects/names").join(name)
+}
+
+/// What lies in the place of the name's file cannot be read: whether a program of that node writes the object, nobody knows.
+#[test]
+fn a_name_that_cannot_be_kept_is_tried_again() {
+    let _watchdog = watchdog(240);
+    let nodes = Nodes::new("again", 2);
+    let name = "u0";
+    let probe = nodes.objects(1).create("probe", "var u [8] int32").create().unwrap();
+    assert!(name_file(&nodes, 1, probe.name()).is_file(), "that is where names are");
+    std::fs::create_dir(name_file(&nodes, 1, name)).unwrap();
+    let object = nodes.objects(0).create(name, "var u [8] int32").create().unwrap();
+    std::thread::scope(|scope| {
+        let going = scope.spawn(|| goes_on(&object));
+        // So long that all was said once by then, and nobody says it again by himself.
+        std::thread::sleep(Duration::from_secs(1));
+        std::fs::remove_dir(name_file(&nodes, 1, name)).unwrap();
+        going.join().unwrap();
+    });
+    sees_the_newest(&nodes.objects(1).wait(name, LONG).unwrap());
+}
+
+/// A home that waits asks once.
+#[test]
+fn an_object_is_found_though_who_keeps_the_names_did_not_answer_at_first() {
+    let _watchdog = watchdog(240);
+    let mut nodes = Nodes::new("away", 2);
+    let object = created_at(&nodes, 0, names());
+    goes_on(&object);
+    nodes.stop(1);
+    std::fs::remove_dir_all(nodes.dir(1)).unwrap();
+    nodes.set_away_names(true);
+    nodes.start(1);
+    nodes.begin_term();
+    until("the node asks for the name", || nodes.asks_names());
+    nodes.set_away_names(false);
+    let has = || nodes.objects(1).object_named(object.name()).is_ok();
+    until("the node has the object", has);
+    sees_the_newest(&nodes.objects(1).object_named(object.name()).unwrap());
+}
