@@ -14,6 +14,7 @@ mod homes;
 mod joining;
 mod mixtures;
 mod nodes;
+mod obsolete;
 #[path = "common/places.rs"]
 mod places;
 #[path = "../../../stillframe/tests/it/common/seed.rs"]
