@@ -406,7 +406,7 @@ impl Desk {
     pub(crate) fn ask(&mut self, client: u64, request: Request) -> Option<Reply> {
         match self.try_ask(client, request) {
             Ok(reply) => reply,
-            Err(error) => Some(Reply::Failed(error.to_string())),
+            Err(error) => Some(error.reply()),
         }
     }
 
@@ -419,7 +419,7 @@ impl Desk {
             Request::Read { name, id, text, bindings } => {
                 let found = self.watch(&name)?;
                 if found != ObjectId(id) {
-                    return Ok(Some(Reply::Failed(format!("object '{name}' is another one by now: open it anew"))));
+                    return Ok(Some(Reply::Refused(format!("object '{name}' is another one by now: open it anew"))));
                 }
                 let region = self.with(found, |one, around| one.read(client, text, &bindings, around));
                 if matches!(region, Some(Ok(_))) {

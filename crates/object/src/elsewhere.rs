@@ -53,6 +53,16 @@ struct Asked {
     is_fetched: bool,
 }
 
+/// What became of the request to fill a fragment.
+enum Opened {
+    Filled(Box<Elsewhere>),
+    Refused {
+        why: String,
+        /// Whether it would be refused again, however long somebody waits.
+        is_final: bool,
+    },
+}
+
 impl Asked {
     /// Whether what the region has of the version counts.
     fn counts(&self) -> bool {
@@ -61,7 +71,7 @@ impl Asked {
 }
 
 impl Elsewhere {
-    fn open(shared: &Shared, wanted: &Wanted<'_>, limits: &Limits) -> Result<Elsewhere> {
+    fn open(shared: &Shared, wanted: &Wanted<'_>, limits: &Limits) -> Result<Opened> {
         let Wanted { fragment, text, bindings, .. } = *wanted;
         let mut connection = Connection::open_within(&shared.site.directory, limits.own.left())?;
         let (name, id) = (shared.name.clone(), shared.description.id);
@@ -69,16 +79,13 @@ impl Elsewhere {
         let check = || shared.check_interrupt();
         let region = match connection.exchange_within(&request, limits.answered.left(), &check)? {
             Reply::Reading(region) => region,
-            // It would say so again.
-            Reply::Failed(why) => {
-                let why =
-                    format!("the runtime of this node cannot fill the fragment with what other nodes have: {why}");
-                return Err(Error::Plan { name: shared.name.clone(), why });
-            }
+            Reply::Failed(why) => return Ok(Opened::Refused { why, is_final: false }),
+            Reply::Refused(why) => return Ok(Opened::Refused { why, is_final: true }),
             other => return Err(connection.failed(format!("it answered {other:?}"))),
         };
         let (fragment, sources) = (fragment.clone(), sources_of(shared, fragment, &region)?);
-        Ok(Elsewhere { connection, fragment, sources, asked: Asked::default(), waiting: None })
+        let asked = Asked::default();
+        Ok(Opened::Filled(Box::new(Elsewhere { connection, fragment, sources, asked, waiting: None })))
     }
 
     /// Where the elements come from.
@@ -159,7 +166,7 @@ impl Elsewhere {
                 return Err(Error::LostElsewhere { name: shared.name.clone(), version, why });
             }
             Reply::Waiting { number, why, .. } if number == asked.number => self.waiting = Some(why),
-            Reply::Failed(why) => return Err(self.connection.failed(why)),
+            Reply::Failed(why) | Reply::Refused(why) => return Err(self.connection.failed(why)),
             _ => {}
         }
         Ok(())
@@ -239,7 +246,19 @@ pub(crate) fn hold(
             Some(open) => Ok(open),
             None => {
                 has_begun = false;
-                Elsewhere::open(shared, wanted, &limits)
+                match Elsewhere::open(shared, wanted, &limits) {
+                    Ok(Opened::Filled(open)) => Ok(*open),
+                    Ok(Opened::Refused { why, is_final }) if is_final || deadline.left() <= AGAIN => {
+                        let why =
+                            format!("the runtime of this node cannot fetch what others have of the fragment: {why}");
+                        return Err(Error::Plan { name: shared.name.clone(), why });
+                    }
+                    Ok(Opened::Refused { .. }) => {
+                        std::thread::sleep(AGAIN);
+                        continue;
+                    }
+                    Err(error) => Err(error),
+                }
             }
         };
         let looked = looked.and_then(|mut open| {

@@ -168,8 +168,10 @@ pub enum Reply {
         /// What is waited for, or which nodes with ranks are lost; empty if there is nothing to say.
         why: String,
     },
-    /// It cannot be done.
+    /// It cannot be done now.
     Failed(String),
+    /// It can never be done.
+    Refused(String),
 }
 
 /// Whether this node has a runtime now.
