@@ -1,10 +1,12 @@
 //! What a node has of a version that was not complete when it came, once somebody else has written the version.
 
 use crate::common::{until, watchdog};
-use crate::places::Nodes;
+use crate::places::{Fault, Nodes};
 use std::time::Duration;
 use stillframe_object::{Error, Object, ReadFragment, WriteFragment};
-use stillframe_wire::ObjectId;
+use stillframe_roster::readiness::Cause;
+use stillframe_wire::Message;
+use stillframe_wire::data::Lost;
 
 const LONG: Duration = Duration::from_secs(60);
 const SHORT: Duration = Duration::from_millis(50);
@@ -143,37 +145,23 @@ fn a_version_that_is_complete_as_it_came_stays_there() {
 #[test]
 fn what_was_said_of_a_version_before_it_was_asked_for_again_holds_no_more() {
     let _watchdog = watchdog(120);
-    let mut nodes = Nodes::new("said", 3);
-    // Its home stays.
-    let created = (0..).map(|number| format!("u{number}")).find_map(|name| {
-        let object = nodes.objects(0).create(&name, "var u [8] int64").create().unwrap();
-        (nodes.home(ObjectId(object.description().id)) == 1).then_some((name, object))
-    });
-    let (name, here) = created.unwrap();
-    let (there, beyond) = (nodes.objects(1).wait(&name, LONG).unwrap(), nodes.objects(2).wait(&name, LONG).unwrap());
+    let nodes = Nodes::new("said", 2);
+    let here = nodes.objects(0).create("u", "var u [8] int64").create().unwrap();
+    let there = nodes.objects(1).wait("u", LONG).unwrap();
     let mut writer = here.write(ALL).attach().unwrap();
+    let mut all = there.read(ALL).attach().unwrap();
     publish(&mut writer, 1, 1);
-    [&there, &beyond].into_iter().for_each(|object| await_newest(object, 1));
-    let mut patient = there.read(ALL).attach().unwrap();
-    let mut other = there.read(ALL).attach().unwrap();
-    for reader in [&mut patient, &mut other] {
-        reader.reattach(1, LONG).unwrap();
-    }
-    assert!(other.reattach(4, SHORT).unwrap_err().is_timeout());
-    nodes.stop(0);
-    nodes.lose(0);
-    // Both are told at once, and only one listens.
-    let lost = patient.reattach(4, LONG).unwrap_err();
-    assert!(matches!(lost, Error::LostElsewhere { version: 4, .. }), "{lost}");
-    let mut heir = beyond.write(ALL).zeros().wait(LONG).attach().unwrap();
-    // Above what may have been complete on the node that is lost.
-    assert!(heir.version() < 4, "{}", heir.version());
-    publish(&mut heir, 3, 4);
-    await_newest(&there, 4);
-    for reader in [&mut patient, &mut other] {
-        reader.reattach(4, LONG).unwrap();
-        assert_eq!(ends(reader), [403, 403]);
-    }
+    all.reattach(1, LONG).unwrap();
+    nodes.set_fault(0, 1, Fault { loses_versions: true, ..Fault::default() });
+    publish(&mut writer, 1, 2);
+    assert!(all.reattach(2, SHORT).unwrap_err().is_timeout());
+    await_newest(&there, 2);
+    let subscription = *nodes.subscriptions().last().unwrap();
+    let lost = Lost { subscription, version: 2, cause: Cause::Gone, who: None };
+    nodes.say(1, nodes.number(0), Some(Message::Lost(lost)), &[]);
+    nodes.set_fault(0, 1, Fault::default());
+    all.reattach(2, LONG).unwrap();
+    assert_eq!(ends(&all), [201, 201]);
 }
 
 /// Who does not want to wait for writers has what is complete all the same: it has only to be brought.
