@@ -68,6 +68,13 @@ class Puppet:
         self.reading.reattach(version, timeout=timeout)
         return self.check(version)
 
+    def numbered(self, version, rows):
+        """Reads rows of a version by its number, and checks each element: how many."""
+        got = self.object["grid", version][slice(*rows)]
+        every = np.arange(np.prod(self.object["grid"].shape)).reshape(self.object["grid"].shape)
+        assert (got == value(version, every[slice(*rows)])).all(), f"version {version}"
+        return got.size
+
     def newer(self, after, timeout):
         """Reads a newer version, and checks each element: which it is."""
         version = self.reading.reattach_newer(after, timeout=timeout)

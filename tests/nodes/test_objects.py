@@ -4,7 +4,7 @@ import json
 import subprocess
 
 import pytest
-from conftest import eventually
+from conftest import Failed, eventually
 from puppet import value
 
 ROWS, COLUMNS = 240, 500
@@ -29,6 +29,33 @@ def test_what_two_nodes_write_a_third_one_reads(job):
     assert sorted(node["name"] for node in nodes) == ["node1", "node2", "node3"], nodes
     came = [node["received_bytes"] for node in nodes if node["is_connected"]]
     assert len(came) == 2 and sum(came) > 5 * 8 * ROWS * COLUMNS, nodes
+
+
+def test_a_complete_version_is_read_by_its_number_without_waiting_for_anybody(job):
+    job = job(2)
+    writer, reader = job.puppet(0), job.puppet(1)
+    writer.do("create", name="heat", rows=ROWS, columns=COLUMNS)
+    writer.do("write", first=0, count=ROWS, rank=0)
+    reader.do("find", name="heat")
+    for version in (1, 2):
+        writer.do("publish", version=version)
+    eventually(lambda: assert_newest(reader, 2), AssertionError)
+    # Each is the first that is read of these elements.
+    assert reader.do("numbered", version=1, rows=[0, 7]) == 7 * COLUMNS
+    assert reader.do("numbered", version=2, rows=[7, ROWS]) == (ROWS - 7) * COLUMNS
+    reader.do("read", text="{ var seen [x:3,y:columns] = grid[x+1,y] }", rows=[1, 4], columns=[None])
+    for version in (1, 2):
+        assert reader.do("show", version=version, timeout=0) == 3 * COLUMNS
+    got = job.nodes[1].run([job.runtimes.still, "get", "heat", "--version", "1", "grid[239, 499]"]).stdout
+    assert got.split()[-1] == str(value(1, ROWS * COLUMNS - 1))
+    for _ in range(2):
+        with pytest.raises(Failed, match="Timeout.*version 3") as failed:
+            reader.do("show", version=3, timeout=0)
+        assert "may have ended" not in failed.value.says
+
+
+def assert_newest(puppet, version):
+    assert puppet.do("newest") == version
 
 
 def test_traffic_is_watched(job):

@@ -7,7 +7,7 @@ use crate::listening::Listening;
 use crate::memory::Memory;
 use crate::network::{Network, Traffic};
 use crate::outbox::Outbox;
-use crate::readers::reader_of;
+use crate::readers::{Asked, reader_of};
 use crate::surroundings::{Surroundings, Todo};
 use crate::watched::Watched;
 use names::Names;
@@ -249,7 +249,7 @@ impl Desk {
     pub(crate) fn ask(&mut self, client: u64, request: Request) -> Option<Reply> {
         match self.try_ask(client, request) {
             Ok(reply) => reply,
-            Err(error) => Some(Reply::Failed(error.to_string())),
+            Err(error) => Some(error.reply()),
         }
     }
 
@@ -262,7 +262,7 @@ impl Desk {
             Request::Read { name, id, text, bindings } => {
                 let found = self.watch(&name)?;
                 if found != ObjectId(id) {
-                    return Ok(Some(Reply::Failed(format!("object '{name}' is another one by now: open it anew"))));
+                    return Ok(Some(Reply::Refused(format!("object '{name}' is another one by now: open it anew"))));
                 }
                 let region = self.with(found, |one, around| one.read(client, text, &bindings, around));
                 if matches!(region, Some(Ok(_))) {
@@ -270,7 +270,7 @@ impl Desk {
                 }
                 region.transpose().map(|region| region.map(Reply::Reading))
             }
-            Request::Version { version, next } => self.want(client, (version, next)).map(|()| None),
+            Request::Version { version, next, number } => self.want(client, Asked { number, version, next }).map(Some),
             Request::Heard { name, id } => {
                 let found = self.watch(&name)?;
                 self.listening.begin(client, ObjectId(id));
@@ -296,9 +296,10 @@ impl Desk {
         nodes
     }
 
-    fn want(&mut self, client: u64, versions: (Version, Option<Version>)) -> Result<()> {
-        let Some(id) = self.readers.get(&client).copied() else { return Ok(()) };
-        self.with(id, |one, around| one.want(client, versions, around)).unwrap_or(Ok(()))
+    fn want(&mut self, client: u64, asked: Asked) -> Result<Reply> {
+        let object = self.readers.get(&client).copied();
+        let wanted = object.and_then(|id| self.with(id, |one, around| one.want(client, asked, around)));
+        Ok(Reply::Wanted { number: asked.number, next: wanted.transpose()?.flatten() })
     }
 
     /// A program of this node has closed its connection.

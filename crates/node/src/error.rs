@@ -3,6 +3,7 @@
 use std::io;
 use std::net::SocketAddr;
 use std::path::PathBuf;
+use stillframe_object::runtime::Reply;
 use stillframe_roster::writer::Node;
 
 /// A result whose error is an [`Error`].
@@ -81,5 +82,17 @@ impl Error {
     pub(crate) fn io(call: &'static str, path: impl Into<PathBuf>) -> impl FnOnce(io::Error) -> Error {
         let path = path.into();
         move |source| Error::Io { call, path, source }
+    }
+
+    /// What a program is told whose request failed so.
+    pub(crate) fn reply(&self) -> Reply {
+        match self {
+            // What others take they may give back.
+            Error::Memory { bytes, bound_bytes, .. } if bytes <= bound_bytes => Reply::Failed(self.to_string()),
+            Error::Memory { .. } | Error::Object(stillframe_object::Error::Text { .. }) => {
+                Reply::Refused(self.to_string())
+            }
+            other => Reply::Failed(other.to_string()),
+        }
     }
 }

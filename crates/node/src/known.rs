@@ -1,6 +1,7 @@
 //! What a node knows of an object: its own writers, and what the home says.
 
 use crate::error::Result;
+use crate::roster::Heard;
 use crate::sending::Origin;
 use drepl::IndexSet;
 use std::collections::BTreeMap;
@@ -21,6 +22,8 @@ pub(crate) struct Known {
     pub(crate) id: ObjectId,
     pub(crate) relay: Relay,
     pub(crate) protocol: Runtime,
+    /// Who writes it, on all nodes.
+    pub(crate) roster: Heard,
     /// The fragments of this node's writers.
     pub(crate) local: BTreeMap<Writer, LocalFragment>,
     /// Versions that this node holds for all.

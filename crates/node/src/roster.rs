@@ -4,7 +4,7 @@ use crate::parts::parts;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
-use stillframe_roster::writer::{Node, Revision, Writer};
+use stillframe_roster::writer::{Node, Revision, Version, Writer};
 use stillframe_wire::data::FragmentText;
 use stillframe_wire::roster::{Declared, Roster, RosterChange};
 use stillframe_wire::{Message, ObjectId};
@@ -139,6 +139,8 @@ pub struct Heard {
     former: BTreeMap<Writer, (Declared, Instant)>,
     /// Nodes of which it has heard that in this term.
     ended: BTreeSet<Node>,
+    /// Whether it has missed something that the home told.
+    is_behind: bool,
 }
 
 /// A change is of a roster that is not here: the home is to tell all.
@@ -151,7 +153,7 @@ impl Heard {
         let is_newer = (revision, serial) > self.at;
         if is_newer {
             let is_of_another_term = revision > self.at.0;
-            self.at = (revision, serial);
+            (self.at, self.is_behind) = ((revision, serial), false);
             let declared = declared.into_iter().map(|one| (one.writer, one)).collect();
             let before = std::mem::replace(&mut self.declared, declared);
             if is_of_another_term {
@@ -176,6 +178,7 @@ impl Heard {
             return Ok(false);
         }
         if base.is_none_or(|base| (revision, base) != self.at) {
+            self.is_behind = true;
             return Err(Missing);
         }
         self.at = (revision, serial);
@@ -196,6 +199,17 @@ impl Heard {
         let mut of_it: Vec<Declared> = heard.map(|(one, _)| one).collect();
         of_it.extend(self.declared.values().filter(|one| one.writer.node == node && one.left.is_none()).cloned());
         of_it
+    }
+
+    /// Whether a writer has a part in a version, as far as is known.
+    pub fn has(&self, writer: Writer, version: Version) -> bool {
+        let is_in = |one: &Declared| one.from <= version && one.left.is_none_or(|left| left > version);
+        !self.is_behind && self.declared.get(&writer).is_some_and(is_in)
+    }
+
+    /// Whether a writer is known to have no part in a version any more.
+    pub fn has_left(&self, writer: Writer, version: Version) -> bool {
+        self.declared.get(&writer).and_then(|one| one.left).is_some_and(|left| left <= version)
     }
 
     /// All fragments, in the order of their writers.

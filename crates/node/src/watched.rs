@@ -4,7 +4,7 @@ use crate::error::Result;
 use crate::filling::Filling;
 use crate::home::{Home, Outgoing};
 use crate::known::{Known, numbers};
-use crate::readers::Readers;
+use crate::readers::{Asked, Readers};
 use crate::reporting::{self, Reporting};
 use crate::roster::{Heard, Missing, News};
 use crate::subscriptions::Subscriptions;
@@ -40,8 +40,6 @@ pub(crate) struct Watched {
     reporting: Reporting,
     /// Of which writers which home knows the layouts.
     told_layouts: (Option<(Node, Revision)>, BTreeSet<Writer>),
-    /// Who writes it, on all nodes.
-    roster: Heard,
     /// Whether this node's programs have still to be told.
     is_untold: bool,
     /// Whether a home was heard, and this node's programs were told then what is complete.
@@ -62,7 +60,8 @@ impl Watched {
         let relay = object.relay();
         let protocol = Runtime::new(node, relay.initial());
         let (local, pins, lost) = (BTreeMap::new(), BTreeMap::new(), Vec::new());
-        let known = Known { id: ObjectId(relay.id()), relay, protocol, local, pins, lost };
+        let (id, roster) = (ObjectId(relay.id()), Heard::default());
+        let known = Known { id, relay, protocol, roster, local, pins, lost };
         Watched {
             known,
             has_name: true,
@@ -73,7 +72,6 @@ impl Watched {
             ended: BTreeMap::new(),
             reporting: Reporting::default(),
             told_layouts: (None, BTreeSet::new()),
-            roster: Heard::default(),
             is_untold: false,
             has_heard: false,
             has_told: false,
@@ -461,8 +459,8 @@ impl Watched {
 
     fn hear_roster(&mut self, from: Node, revision: Revision, news: News, around: &mut Surroundings) -> Result<()> {
         let heard = match news.base {
-            None => Ok(self.roster.hear(revision, news.serial, Arc::unwrap_or_clone(news.declared))),
-            Some(_) => self.roster.change(revision, news),
+            None => Ok(self.known.roster.hear(revision, news.serial, Arc::unwrap_or_clone(news.declared))),
+            Some(_) => self.known.roster.change(revision, news),
         };
         match heard {
             Ok(is_new) => self.is_untold |= is_new,
@@ -481,23 +479,25 @@ impl Watched {
         if self.is_untold {
             self.tell_roster(around)?;
         }
-        let announced = self.known.protocol.announced();
-        if announced.is_gone() {
+        let (announced, is_gone) = (self.known.protocol.announced().version, self.known.protocol.announced().is_gone());
+        if is_gone {
             // Nobody has written in the places of those that were lost, of whom errors go on to tell.
-            self.known.relay.give_up(announced.version)?;
-        } else if self.known.relay.complete(announced.version)? {
+            self.known.relay.give_up(announced)?;
+        } else if self.known.relay.complete(announced)? {
             // Others have written what was theirs, up to there.
-            self.known.lost.retain(|lost| lost.from > announced.version);
+            self.known.lost.retain(|lost| lost.from > announced);
             if self.keeps_former {
                 self.tell_roster(around)?;
             }
         }
+        // The roster is as new as that: who has no part in a version by now has none for good.
+        self.readers.settle(&self.known.roster, announced);
         self.has_told |= self.has_heard;
         Ok(())
     }
 
     fn tell_roster(&mut self, around: &Surroundings) -> Result<()> {
-        let others = self.roster.declared().filter(|one| one.writer.node != around.node);
+        let others = self.known.roster.declared().filter(|one| one.writer.node != around.node);
         let remote: Vec<RemoteFragment> = others
             .map(|one| RemoteFragment {
                 remote: Remote {
@@ -624,14 +624,9 @@ impl Watched {
         self.readers.read(&mut self.known, reader, text, bindings, around)
     }
 
-    /// A reader wants a version, and then perhaps another one.
-    pub(crate) fn want(
-        &mut self,
-        reader: u64,
-        versions: (Version, Option<Version>),
-        around: &mut Surroundings,
-    ) -> Result<()> {
-        let wanted = self.readers.want(&mut self.known, reader, versions, around);
+    /// A reader wants a version, and then perhaps another one: which one it gets then.
+    pub(crate) fn want(&mut self, reader: u64, asked: Asked, around: &mut Surroundings) -> Result<Option<Version>> {
+        let wanted = self.readers.want(&mut self.known, reader, asked, around);
         self.settle(around).and(wanted)
     }
 
@@ -693,7 +688,7 @@ impl Watched {
     pub(crate) fn replace(&mut self, former: Node, node: Node, around: &mut Surroundings) -> Result<()> {
         self.subscriptions.forget(former);
         // What its writers declared, the new one says anew.
-        drop(self.roster.end(former));
+        drop(self.known.roster.end(former));
         if let Some(home) = &mut self.home {
             home.replace(former, node);
         }
@@ -704,7 +699,8 @@ impl Watched {
     /// A node was lost.
     pub(crate) fn lose(&mut self, node: Node, around: &mut Surroundings) -> Result<()> {
         self.subscriptions.forget(node);
-        self.known.lose(&self.roster.end(node));
+        let declared = self.known.roster.end(node);
+        self.known.lose(&declared);
         let looked = self.readers.look_again(&mut self.known, around);
         if let Some(home) = &mut self.home {
             home.lose(node);

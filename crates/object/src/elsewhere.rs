@@ -4,7 +4,7 @@ use crate::error::{Error, Result};
 use crate::runtime::{Connection, Reply, Request};
 use crate::shared::Shared;
 use crate::source::Sources;
-use crate::waiting::{Deadline, LOOK};
+use crate::waiting::{Deadline, HEARD, LOOK};
 use drepl::Fragment;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -18,77 +18,167 @@ const AGAIN: Duration = Duration::from_millis(20);
 /// How often it is looked whether the object is there.
 const THERE: Duration = Duration::from_millis(100);
 
+/// How long this node's runtime may take to answer, however short the time is for which elements are waited for: it answers as soon as it
+/// can, and nobody knows before whom a version waits for.
+const ANSWERED: Duration = Duration::from_secs(1);
+
 /// What the runtime fills for one fragment.
 #[derive(Debug)]
 pub(crate) struct Elsewhere {
     connection: Connection,
     fragment: Arc<Fragment>,
     sources: Sources,
-    asked: Option<Version>,
+    asked: Asked,
     /// Whom the version waits for, as the runtime said last.
     waiting: Option<String>,
 }
 
+/// What was asked for last.
+#[derive(Debug, Default)]
+struct Asked {
+    /// The number of the request; 0 before the first one.
+    number: u64,
+    version: Version,
+    /// Whether it was complete by then.
+    is_complete: bool,
+    /// How far above the one before.
+    step: u64,
+    /// What the runtime fetches then, once it has answered.
+    next: Option<Version>,
+    /// The number of changes of the board at that time: as long as there are no more, nobody has written anew what is there.
+    changes: u64,
+    /// Whether the runtime has answered.
+    is_answered: bool,
+    /// Whether it was fetched before.
+    is_fetched: bool,
+}
+
+/// What became of the request to fill a fragment.
+enum Opened {
+    Filled(Box<Elsewhere>),
+    Refused {
+        why: String,
+        /// Whether it would be refused again, however long somebody waits.
+        is_final: bool,
+    },
+}
+
+impl Asked {
+    /// Whether what the region has of the version counts.
+    fn counts(&self) -> bool {
+        self.is_answered || self.is_fetched
+    }
+}
+
 impl Elsewhere {
-    fn open(
-        shared: &Shared,
-        fragment: &Arc<Fragment>,
-        text: &str,
-        bindings: &BTreeMap<String, i64>,
-        deadline: Deadline,
-    ) -> Result<Elsewhere> {
-        let mut connection = Connection::open_within(&shared.site.directory, deadline.left())?;
+    fn open(shared: &Shared, wanted: &Wanted<'_>, limits: &Limits) -> Result<Opened> {
+        let Wanted { fragment, text, bindings, .. } = *wanted;
+        let mut connection = Connection::open_within(&shared.site.directory, limits.own.left())?;
         let (name, id) = (shared.name.clone(), shared.description.id);
         let request = Request::Read { name, id, text: text.into(), bindings: bindings.clone() };
         let check = || shared.check_interrupt();
-        let region = match connection.exchange_within(&request, deadline.left(), &check)? {
+        let region = match connection.exchange_within(&request, limits.answered.left(), &check)? {
             Reply::Reading(region) => region,
-            Reply::Failed(why) => return Err(connection.failed(why)),
+            Reply::Failed(why) => return Ok(Opened::Refused { why, is_final: false }),
+            Reply::Refused(why) => return Ok(Opened::Refused { why, is_final: true }),
             other => return Err(connection.failed(format!("it answered {other:?}"))),
         };
         let (fragment, sources) = (fragment.clone(), sources_of(shared, fragment, &region)?);
-        Ok(Elsewhere { connection, fragment, sources, asked: None, waiting: None })
+        let asked = Asked::default();
+        Ok(Opened::Filled(Box::new(Elsewhere { connection, fragment, sources, asked, waiting: None })))
     }
 
-    /// Looks once whether a version is there, and sleeps a little if it is not.
-    fn look(
-        &mut self,
-        shared: &Shared,
-        version: Version,
-        prefetches: bool,
-        deadline: Deadline,
-    ) -> Result<Option<Vec<Snapshot>>> {
-        if self.asked != Some(version) {
-            // As far from this one as this one is from the one before.
-            let step = self.asked.and_then(|before| version.checked_sub(before)).unwrap_or(1);
-            let next = if prefetches { version.checked_add(step) } else { None };
-            self.connection.send(&Request::Version { version, next })?;
-            (self.asked, self.waiting) = (Some(version), None);
-        }
-        let begin = Instant::now();
-        if let Some(held) = self.sources.hold(version, deadline)? {
-            // A runtime that was started in the place of this one may fill another fragment under the same name.
-            return match self.connection.is_open()? {
-                true => Ok(Some(held)),
-                false => Err(self.connection.failed("it has ended")),
-            };
-        }
-        // Where a newer version is there it has not slept.
-        let mut longest = LOOK.min(deadline.left()).saturating_sub(begin.elapsed());
-        while let Some(reply) = self.connection.receive(longest)? {
-            longest = Duration::ZERO;
-            match reply {
-                Reply::Reading(region) => self.sources = sources_of(shared, &self.fragment, &region)?,
-                Reply::Lost { version: lost, why } if lost == version => {
-                    return Err(Error::LostElsewhere { name: shared.name.clone(), version, why });
-                }
-                Reply::Waiting { version: waits, why } if waits == version => self.waiting = Some(why),
-                Reply::Failed(why) => return Err(self.connection.failed(why)),
-                // Of a version that was asked for before.
-                _ => {}
+    /// Where the elements come from.
+    pub(crate) fn sources(&self) -> &Sources {
+        &self.sources
+    }
+
+    /// Begins to look for a version: asks for it, unless it is there already, which is the outcome.
+    fn begin(&mut self, shared: &Shared, wanted: &Wanted<'_>) -> Result<Option<Vec<Snapshot>>> {
+        // What was answered since, so that nothing of it stays.
+        while let Some(reply) = self.connection.receive_now()? {
+            // Of what is asked for anew it says nothing.
+            if !matches!(reply, Reply::Lost { .. }) {
+                self.hear(shared, reply)?;
             }
         }
+        let is_same = self.asked.is_answered && self.asked.changes == wanted.changes;
+        if is_same
+            && (self.asked.version, self.asked.is_complete) == (wanted.version, wanted.is_complete)
+            && let Some(held) = self.hold(Deadline::after(Duration::ZERO))?
+        {
+            return Ok(Some(held));
+        }
+        let is_fetched = is_same && self.asked.next == Some(wanted.version);
+        let Wanted { version, is_complete, changes, prefetches, .. } = *wanted;
+        // As far from this one as this one is from the one before.
+        let step = match version.checked_sub(self.asked.version) {
+            Some(0) => self.asked.step.max(1),
+            Some(step) if self.asked.number > 0 => step,
+            _ => 1,
+        };
+        let next = if prefetches { version.checked_add(step) } else { None };
+        let number = self.asked.number + 1;
+        self.connection.send(&Request::Version { version, next, number })?;
+        self.asked = Asked { number, version, is_complete, step, next: None, changes, is_answered: false, is_fetched };
+        self.waiting = None;
         Ok(None)
+    }
+
+    /// Holds the version that was asked for, if the region has it by then.
+    fn hold(&self, deadline: Deadline) -> Result<Option<Vec<Snapshot>>> {
+        let Some(held) = self.sources.hold(self.asked.version, deadline)? else { return Ok(None) };
+        // A runtime that was started in the place of this one may fill another fragment under the same name.
+        match self.connection.is_open()? {
+            true => Ok(Some(held)),
+            false => Err(self.connection.failed("it has ended")),
+        }
+    }
+
+    /// Looks once whether the version is there that was asked for, and sleeps a little if it is not.
+    fn look(&mut self, shared: &Shared, deadline: Deadline) -> Result<Option<Vec<Snapshot>>> {
+        let begin = Instant::now();
+        if self.asked.counts()
+            && let Some(held) = self.hold(deadline)?
+        {
+            return Ok(Some(held));
+        }
+        // Where a newer version is there it has not slept.
+        let longest = LOOK.min(deadline.left()).saturating_sub(begin.elapsed());
+        let mut reply = match longest.is_zero() {
+            true => self.connection.receive_now()?,
+            false => self.connection.receive(longest)?,
+        };
+        while let Some(came) = reply {
+            self.hear(shared, came)?;
+            reply = self.connection.receive_now()?;
+        }
+        Ok(None)
+    }
+
+    /// Takes a reply. What is said of an earlier request may hold no more.
+    fn hear(&mut self, shared: &Shared, reply: Reply) -> Result<()> {
+        let asked = &mut self.asked;
+        match reply {
+            Reply::Reading(region) => self.sources = sources_of(shared, &self.fragment, &region)?,
+            Reply::Wanted { number, next } if number == asked.number => (asked.is_answered, asked.next) = (true, next),
+            Reply::Lost { version, number, why } if number == asked.number => {
+                return Err(Error::LostElsewhere { name: shared.name.clone(), version, why });
+            }
+            Reply::Waiting { number, why, .. } if number == asked.number => self.waiting = Some(why),
+            Reply::Failed(why) | Reply::Refused(why) => return Err(self.connection.failed(why)),
+            _ => {}
+        }
+        Ok(())
+    }
+
+    /// Whom the version waits for, as far as it is known.
+    fn waits_for(&self, whom: &dyn Fn() -> Result<String>) -> Result<String> {
+        match &self.waiting {
+            Some(waiting) => Ok(waiting.clone()),
+            None if self.asked.is_answered => whom(),
+            None => Ok("the runtime of this node has not answered yet: it may be stopped ('still ls')".into()),
+        }
     }
 }
 
@@ -103,21 +193,48 @@ pub(crate) struct Wanted<'a> {
     pub(crate) text: &'a str,
     pub(crate) bindings: &'a BTreeMap<String, i64>,
     pub(crate) version: Version,
+    /// Whether it is complete, as this node knows.
+    pub(crate) is_complete: bool,
+    /// The number of changes of the board.
+    pub(crate) changes: u64,
     /// Whether the next version is fetched meanwhile.
     pub(crate) prefetches: bool,
 }
 
+/// For how long what is waited for.
+struct Limits {
+    /// As the caller says.
+    own: Deadline,
+    /// For the answer of the runtime.
+    answered: Deadline,
+    /// For the elements.
+    brought: Deadline,
+}
+
+impl Limits {
+    /// Who waits for nobody has what is complete all the same: that has only to be brought.
+    fn new(own: Deadline, is_complete: bool) -> Limits {
+        let brought = if is_complete && own.is_zero() { own.at_least(HEARD) } else { own };
+        Limits { own, answered: brought.at_least(ANSWERED), brought }
+    }
+
+    fn of(&self, asked: &Asked) -> Deadline {
+        if asked.counts() { self.brought } else { self.answered }
+    }
+}
+
 /// Holds a version of a whole fragment, which the runtime puts together from where its elements are. `whom` says who has them as far as
 /// this node knows: its runtime may hear from nobody.
-pub(crate) fn hold<'a>(
-    kept: &'a mut Option<Elsewhere>,
+pub(crate) fn hold(
+    kept: &mut Option<Elsewhere>,
     shared: &Shared,
     wanted: &Wanted<'_>,
     deadline: Deadline,
     whom: &dyn Fn() -> Result<String>,
-) -> Result<(&'a Sources, Vec<Snapshot>)> {
-    let Wanted { fragment, text, bindings, version, prefetches } = *wanted;
+) -> Result<Vec<Snapshot>> {
+    let limits = Limits::new(deadline, wanted.is_complete);
     let mut begin = Instant::now();
+    let (mut was_kept, mut has_begun) = (kept.is_some(), false);
     loop {
         shared.check_interrupt()?;
         if begin.elapsed() > THERE {
@@ -127,25 +244,51 @@ pub(crate) fn hold<'a>(
         }
         let looked = match kept.take() {
             Some(open) => Ok(open),
-            None => Elsewhere::open(shared, fragment, text, bindings, deadline),
+            None => {
+                has_begun = false;
+                match Elsewhere::open(shared, wanted, &limits) {
+                    Ok(Opened::Filled(open)) => Ok(*open),
+                    Ok(Opened::Refused { why, is_final }) if is_final || deadline.left() <= AGAIN => {
+                        let why =
+                            format!("the runtime of this node cannot fetch what others have of the fragment: {why}");
+                        return Err(Error::Plan { name: shared.name.clone(), why });
+                    }
+                    Ok(Opened::Refused { .. }) => {
+                        std::thread::sleep(AGAIN);
+                        continue;
+                    }
+                    Err(error) => Err(error),
+                }
+            }
         };
-        let looked = looked.and_then(|mut open| Ok((open.look(shared, version, prefetches, deadline)?, open)));
+        let looked = looked.and_then(|mut open| {
+            if !std::mem::replace(&mut has_begun, true)
+                && let Some(held) = open.begin(shared, wanted)?
+            {
+                return Ok((Ok(held), open));
+            }
+            // Once it has answered, what is there counts.
+            let limit = limits.of(&open.asked);
+            Ok((open.look(shared, limit)?.ok_or(limit), open))
+        });
         match looked {
-            Ok((Some(held), open)) => return Ok((&kept.insert(open).sources, held)),
-            Ok((None, open)) => {
-                let why = open.waiting.clone();
+            Ok((Ok(held), open)) => {
                 *kept = Some(open);
-                if deadline.left().is_zero() {
-                    let (name, waited) = (shared.name.clone(), deadline.waited());
-                    let why = why.map_or_else(whom, Ok)?;
-                    return Err(Error::TimeoutElsewhere { name, version, waited, why });
+                return Ok(held);
+            }
+            Ok((Err(limit), open)) => {
+                let open = kept.insert(open);
+                if limit.left().is_zero() {
+                    let (name, version, waited) = (shared.name.clone(), wanted.version, deadline.waited());
+                    return Err(Error::TimeoutElsewhere { name, version, waited, why: open.waits_for(whom)? });
                 }
             }
             // It may be started again, and what it filled goes with it.
             Err(Error::NoRuntime { .. } | Error::Region(stillframe::Error::NoRegion { .. }))
-                if deadline.left() > AGAIN =>
+                if was_kept || deadline.left() > AGAIN =>
             {
-                std::thread::sleep(AGAIN.max(LOOK))
+                was_kept = false;
+                std::thread::sleep(AGAIN.min(deadline.left()));
             }
             Err(error) => return Err(error),
         }

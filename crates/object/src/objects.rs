@@ -112,7 +112,7 @@ impl ObjectsOptions {
     fn with(self, directory: Directory, bell: Bell, trust: Trust) -> Result<Objects> {
         let names: Arc<dyn Names> = match self.is_runtime {
             true => Arc::new(DirectoryNames::new(directory.clone(), bell.clone())),
-            false => node_names(&directory, &bell),
+            false => node_names(&directory, &bell, &self.interrupt),
         };
         let mut site = Site::new(directory, bell, trust, self.mode, self.arena_bytes, self.arena_fragments)?;
         (site.interrupt, site.asked_trust) = (self.interrupt, self.trust);
@@ -129,8 +129,9 @@ pub struct Objects {
     has_own_names: bool,
 }
 
-fn node_names(directory: &Directory, bell: &Bell) -> Arc<dyn Names> {
-    Arc::new(NodeNames::new(directory.clone(), DirectoryNames::new(directory.clone(), bell.clone())))
+fn node_names(directory: &Directory, bell: &Bell, interrupt: &Interrupt) -> Arc<dyn Names> {
+    let local = DirectoryNames::new(directory.clone(), bell.clone());
+    Arc::new(NodeNames::new(directory.clone(), local, interrupt.clone()))
 }
 
 /// Options for creating an object; see [`Objects::create`].
@@ -339,7 +340,10 @@ impl Objects {
             return Ok(self.clone());
         }
         let site = self.site.writing()?;
-        let names = if self.has_own_names { node_names(&site.directory, &site.bell) } else { self.names.clone() };
+        let names = match self.has_own_names {
+            true => node_names(&site.directory, &site.bell, &site.interrupt),
+            false => self.names.clone(),
+        };
         Ok(Objects { site, names, has_own_names: self.has_own_names })
     }
 

@@ -22,7 +22,7 @@ impl Members {
                 parts.push(part(shared, &Share { who: Some(member.who()), elements: elements.into() }).to_string());
             }
         }
-        Ok(format!("nothing is heard of {}", if parts.is_empty() { "anybody".into() } else { parts.join("; ") }))
+        Ok(format!("nothing has come of {}", if parts.is_empty() { "anybody".into() } else { parts.join("; ") }))
     }
 
     /// Elements that nobody has any more, with a writer that had some of them and of which the home says nothing just now.

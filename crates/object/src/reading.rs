@@ -82,11 +82,17 @@ impl Reading {
                 None => {
                     let found = waiting::wait(shared, members, version, wanted, deadline, Members::are_elsewhere)?;
                     let Some(numbers) = found else {
-                        let prefetches = *prefetches;
-                        let sought = Wanted { fragment, text, bindings, version, prefetches };
+                        let is_complete = version <= members.announced(shared)?;
+                        let (changes, prefetches) = (members.changes(), *prefetches);
+                        let sought = Wanted { fragment, text, bindings, version, is_complete, changes, prefetches };
                         let whom = || members.known(shared, version, wanted);
-                        let held = elsewhere::hold(elsewhere, shared, &sought, deadline, &whom)?;
-                        return Ok(Held { shared, sources: held.0, snapshots: held.1 });
+                        let snapshots = elsewhere::hold(elsewhere, shared, &sought, deadline, &whom)?;
+                        // Meanwhile another may have been given somebody's place, and have written the version as well.
+                        if members.refresh(shared)? {
+                            continue;
+                        }
+                        let Some(open) = elsewhere else { continue };
+                        return Ok(Held { shared, sources: open.sources(), snapshots });
                     };
                     let sources = Sources::plan(shared, members, fragment, wanted, version, &numbers)?;
                     (numbers, sources)

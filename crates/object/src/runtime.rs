@@ -64,6 +64,9 @@ pub enum Request {
         version: u64,
         /// Which one is to be fetched then, while the program works with this one.
         next: Option<u64>,
+        /// The number of this request, which what is answered repeats: what was said of the same version before may hold no more.
+        #[serde(default)]
+        number: u64,
     },
     /// Say when the home of an object has said what is complete of it, since this runtime runs.
     Heard {
@@ -131,10 +134,19 @@ pub enum Reply {
     Nodes(Vec<NodeSummary>),
     /// The region, within the arena of objects, in which the fragment's versions are published from now on.
     Reading(String),
+    /// A version is wanted from now on, and what the region of this connection has of it counts, or will.
+    Wanted {
+        /// The number of the request.
+        number: u64,
+        /// Which one is fetched then.
+        next: Option<u64>,
+    },
     /// A version cannot be had.
     Lost {
         /// Which.
         version: u64,
+        /// The number of the request.
+        number: u64,
         /// Whose elements, and why not.
         why: String,
     },
@@ -142,6 +154,8 @@ pub enum Reply {
     Waiting {
         /// Which.
         version: u64,
+        /// The number of the request.
+        number: u64,
         /// Whose elements.
         why: String,
     },
@@ -154,8 +168,10 @@ pub enum Reply {
         /// What is waited for, or which nodes with ranks are lost; empty if there is nothing to say.
         why: String,
     },
-    /// It cannot be done.
+    /// It cannot be done now.
     Failed(String),
+    /// It can never be done.
+    Refused(String),
 }
 
 /// Whether this node has a runtime now.
@@ -280,18 +296,18 @@ impl Connection {
 
     /// Sends a request, and waits for its reply.
     pub(crate) fn ask(&mut self, request: &Request) -> Result<Reply> {
-        match self.exchange(request)? {
+        match self.exchange(request, &|| Ok(()))? {
             Reply::Failed(why) => Err(self.failed(why)),
             reply => Ok(reply),
         }
     }
 
-    /// The same, with a refusal as a reply.
-    pub(crate) fn exchange(&mut self, request: &Request) -> Result<Reply> {
-        self.exchange_within(request, ANSWER, &|| Ok(()))
+    /// The same, with a refusal as a reply, and with a check of whether the wait is to go on.
+    pub(crate) fn exchange(&mut self, request: &Request, check: &dyn Fn() -> Result<()>) -> Result<Reply> {
+        self.exchange_within(request, ANSWER, check)
     }
 
-    /// The same, with a limit of the caller's if that is less, and with a check of whether the wait is to go on.
+    /// The same, with a limit of the caller's if that is less.
     pub(crate) fn exchange_within(
         &mut self,
         request: &Request,
@@ -310,6 +326,19 @@ impl Connection {
             }
             check()?;
         }
+    }
+
+    /// A reply that came.
+    pub(crate) fn receive_now(&mut self) -> Result<Option<Reply>> {
+        if self.stream.buffer().is_empty() {
+            let socket = self.stream.get_ref().file().map_err(|error| self.failed(error.to_string()))?;
+            let signs = local::watch(&[(socket.as_fd(), true)], Some(Duration::ZERO));
+            let signs = signs.map_err(|failure| self.failed(failure.to_string()))?;
+            if !signs.iter().any(|sign| sign.is_any()) {
+                return Ok(None);
+            }
+        }
+        self.receive(Duration::ZERO)
     }
 
     /// Whether the runtime still has its end of it, also where it sent something before it went.

@@ -38,6 +38,11 @@ impl Deadline {
         self.timeout.saturating_sub(self.begin.elapsed())
     }
 
+    /// Whether nothing is to be waited for.
+    pub(crate) fn is_zero(&self) -> bool {
+        self.timeout.is_zero()
+    }
+
     /// The same time, or so long from now on if that is later.
     pub(crate) fn at_least(&self, timeout: Duration) -> Deadline {
         Deadline::after(self.left().max(timeout))

@@ -1,15 +1,18 @@
 //! Fragments that programs of this node read and that the runtime fills.
 
 mod bringing;
+mod early;
 mod place;
 
 use crate::error::{Error, Result};
 use crate::filling::Filling;
 use crate::known::{Known, numbers};
 use crate::memory::Charge;
+use crate::roster::Heard;
 use crate::sending::{self, Way};
 use crate::surroundings::{OwnJob, Surroundings};
 use drepl::Fragment;
+use early::Early;
 use place::{Place, number_of};
 pub(crate) use place::{index_of, reader_of, subscriptions_of_place};
 use std::collections::{BTreeMap, BTreeSet};
@@ -25,6 +28,16 @@ use stillframe_wire::data::FragmentText;
 /// How many versions of a fragment may be in memory: two that are there, and one that comes.
 const VERSIONS: u64 = 3;
 
+/// What the process of a reader asked for.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Asked {
+    /// The number of the request.
+    pub(crate) number: u64,
+    pub(crate) version: Version,
+    /// What it will want next.
+    pub(crate) next: Option<Version>,
+}
+
 /// A fragment of a process of this node that this runtime fills.
 #[derive(Debug)]
 struct Reader {
@@ -36,14 +49,17 @@ struct Reader {
     _charges: Vec<Charge>,
     /// Whether elements fill all of its bytes.
     is_full: bool,
-    /// What its process waits for.
+    /// What its process waits for, and the number of the request.
     asked: Option<Version>,
+    number: u64,
     /// What it will wait for next, if it has said so.
     next: Option<Version>,
     /// Whose elements it had last.
     writers: Vec<Writer>,
     /// Whose elements its newest version consists of.
     newest_of: BTreeSet<Writer>,
+    /// Those of versions that were not complete when they came.
+    early: Early,
     /// How elements of these writers of this node come into it.
     planned: Option<(Vec<Writer>, Arc<Vec<Way>>)>,
     /// What is filled now, and what is filled while the process works with that.
@@ -80,9 +96,11 @@ impl Readers {
             _charges: vec![charge],
             is_full,
             asked: None,
+            number: 0,
             next: None,
             writers: Vec::new(),
             newest_of: BTreeSet::new(),
+            early: Early::default(),
             planned: None,
             places: Default::default(),
         };
@@ -95,31 +113,47 @@ impl Readers {
         self.all.get_mut(&reader_of(number)).map(|one| (one, index_of(number)))
     }
 
-    /// A reader wants a version, and then perhaps another one.
+    /// A reader wants a version, and then perhaps another one: which one it gets then. What it has of a version that was written anew since
+    /// counts as nothing.
     pub(crate) fn want(
         &mut self,
         known: &mut Known,
         reader: u64,
-        (version, next): (Version, Option<Version>),
+        Asked { number, version, next }: Asked,
+        around: &mut Surroundings,
+    ) -> Result<Option<Version>> {
+        let Some(one) = self.all.get_mut(&reader) else { return Ok(None) };
+        let next = next.filter(|next| *next > version && one.early.counts(*next, &known.roster));
+        (one.asked, one.number, one.next) = (Some(version), number, next);
+        let counts = one.early.counts(version, &known.roster);
+        self.want_asked(known, reader, (version, counts), around)?;
+        Ok(next)
+    }
+
+    /// Lets a version come that a reader has asked for, unless it has one that counts.
+    fn want_asked(
+        &mut self,
+        known: &mut Known,
+        reader: u64,
+        (version, counts): (Version, bool),
         around: &mut Surroundings,
     ) -> Result<()> {
         let Some(one) = self.all.get_mut(&reader) else { return Ok(()) };
-        (one.asked, one.next) = (Some(version), next.filter(|next| *next > version));
         for (index, place) in one.places.iter_mut().enumerate() {
             if place.wanted.is_some_and(|wanted| wanted != version) {
                 place.end(known, number_of(reader, index));
             }
         }
-        if one.receiver.has(version)? {
+        if counts && one.receiver.has(version)? {
             return self.want_next(known, reader, around);
         }
-        if one.receiver.newest().is_some_and(|newest| newest > version) {
+        if one.receiver.newest().is_some_and(|newest| newest >= version) {
             one.begin_anew(known, reader, around)?;
         }
         if let Some(place) = one.places.iter().find(|place| place.wanted.is_some()) {
             // It is on its way already.
-            let why = place.waiting.clone();
-            around.replies.extend(why.map(|why| (reader, Reply::Waiting { version, why })));
+            let (number, why) = (one.number, place.waiting.clone());
+            around.replies.extend(why.map(|why| (reader, Reply::Waiting { version, number, why })));
             return Ok(());
         }
         let place = number_of(reader, 0);
@@ -179,7 +213,7 @@ impl Readers {
         around: &mut Surroundings,
     ) -> Result<()> {
         let Some((one, index)) = self.place(number) else { return Ok(()) };
-        let place = &mut one.places[index];
+        let (place, request) = (&mut one.places[index], one.number);
         let Some(version) = place.wanted else { return Ok(()) };
         let is_asked = one.asked == Some(version);
         let mut reply = |reply| around.replies.extend(is_asked.then(|| (reader_of(number), reply)));
@@ -190,15 +224,16 @@ impl Readers {
                     return self.answer(known, number, Readiness::Lost(losses), around);
                 }
                 let why = format!("still to come are {}", known.shown(&shares));
-                place.waiting = Some(why.clone());
+                // Those who had the elements may have lost their places.
+                (place.waiting, place.confirmed) = (Some(why.clone()), None);
                 place.unattached = shares.into_iter().filter(|share| share.who.is_none()).collect();
-                reply(Reply::Waiting { version, why });
+                reply(Reply::Waiting { version, number: request, why });
             }
             Readiness::Lost(losses) => {
                 let parts = losses.iter().map(|Loss { share, cause }| known.part(share, Some(*cause)).to_string());
                 let why = parts.collect::<Vec<_>>().join("; ");
                 place.end(known, number);
-                reply(Reply::Lost { version, why });
+                reply(Reply::Lost { version, number: request, why });
             }
             Readiness::Ready(shares) => {
                 let writers: Vec<Writer> = shares.iter().filter_map(|share| Some(share.who?.writer)).collect();
@@ -309,6 +344,10 @@ impl Readers {
             return Ok(());
         }
         let version = filling.version;
+        if filling.writers.iter().any(|writer| known.roster.has_left(*writer, version)) {
+            // The home says next whose they are.
+            return Ok(());
+        }
         let Some((loan, published_ns)) = filling.finish() else { return Ok(()) };
         let of = filling.writers.clone();
         points::hit("fill.filled");
@@ -316,12 +355,21 @@ impl Readers {
             return self.fail(known, number, error.into(), around);
         }
         points::hit("fill.published");
+        if version > known.protocol.announced().version {
+            let receiver = &mut one.receiver;
+            one.early.note(version, of.clone(), |version| receiver.has(version).unwrap_or(true));
+        }
         one.newest_of = of;
         place.end(known, number);
         match one.asked == Some(version) {
             true => self.want_next(known, reader_of(number), around),
             false => Ok(()),
         }
+    }
+
+    /// Versions up to one are complete.
+    pub(crate) fn settle(&mut self, roster: &Heard, complete: Version) {
+        self.all.values_mut().for_each(|one| one.early.settle(roster, complete));
     }
 
     /// Whether elements of a writer are to come into a version of a fragment.
@@ -350,7 +398,8 @@ impl Readers {
         if is_confirmed {
             place.end(known, subscription);
             if one.asked == Some(version) {
-                around.replies.push((reader_of(subscription), Reply::Lost { version, why: why.into() }));
+                let (number, why) = (one.number, why.into());
+                around.replies.push((reader_of(subscription), Reply::Lost { version, number, why }));
             }
         }
     }
@@ -419,6 +468,7 @@ impl Reader {
         around.replies.push((reader, Reply::Reading(receiver.name().into())));
         let former = self.former.replace(std::mem::replace(&mut self.receiver, receiver));
         self.newest_of.clear();
+        self.early.clear();
         former.map_or(Ok(()), |former| Ok(former.remove()?))
     }
 

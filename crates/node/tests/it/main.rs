@@ -16,6 +16,7 @@ mod joining;
 mod mixtures;
 mod nameless;
 mod nodes;
+mod obsolete;
 #[path = "common/places.rs"]
 mod places;
 #[path = "../../../stillframe/tests/it/common/seed.rs"]

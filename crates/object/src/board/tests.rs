@@ -1,3 +1,6 @@
+//! # Safety
+//!
+//! A forked child calls only what may be called after fork(2), and is ended and waited for by its parent.
 #![allow(unsafe_code)]
 
 use super::*;
@@ -65,9 +68,14 @@ impl Idle {
     fn fork() -> Idle {
         // SAFETY: the child only waits until it is ended.
         let child = unsafe { libc::fork() };
-        while child == 0 {
-            // SAFETY: as above.
-            unsafe { libc::pause() };
+        if child == 0 {
+            loop {
+                // SAFETY: as above. It ends with the test, however that ends.
+                unsafe {
+                    libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL);
+                    libc::pause();
+                }
+            }
         }
         Idle(child)
     }

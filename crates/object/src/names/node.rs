@@ -5,6 +5,7 @@ use super::directory::DirectoryNames;
 use crate::description::Description;
 use crate::directory::Directory;
 use crate::error::Result;
+use crate::interrupt::Interrupt;
 use crate::runtime::{self, Connection, Reply, Request};
 use std::num::NonZeroU64;
 use std::sync::{Mutex, PoisonError};
@@ -16,26 +17,31 @@ use stillframe_kernel::fork;
 pub struct NodeNames {
     directory: Directory,
     local: DirectoryNames,
+    /// Asked while the runtime is waited for.
+    interrupt: Interrupt,
     /// A connection for the next create, as the runtime has a thread for each; and of which fork the process is that opened it.
     spare: Mutex<Option<(u32, Connection)>>,
 }
 
 impl NodeNames {
-    pub(crate) fn new(directory: Directory, local: DirectoryNames) -> NodeNames {
-        NodeNames { directory, local, spare: Mutex::default() }
+    pub(crate) fn new(directory: Directory, local: DirectoryNames, interrupt: Interrupt) -> NodeNames {
+        NodeNames { directory, local, interrupt, spare: Mutex::default() }
     }
 
     /// Asks the runtime, if this node ever had one: what it does not know of would be two objects of one name.
-    fn ask(&self, request: &Request) -> Result<Option<(Reply, Connection)>> {
+    fn ask(&self, name: &str, request: &Request) -> Result<Option<(Reply, Connection)>> {
         if !runtime::is_expected(&self.directory)? {
             return Ok(None);
         }
         let mut connection = Connection::open(&self.directory)?;
-        Ok(Some((connection.ask(request)?, connection)))
+        match connection.exchange(request, &|| self.interrupt.check(name))? {
+            Reply::Failed(why) => Err(connection.failed(why)),
+            reply => Ok(Some((reply, connection))),
+        }
     }
 
     /// The same of a create, by a connection that is kept. Asking twice does no harm: whoever comes second finds what he created.
-    fn ask_create(&self, request: &Request) -> Result<Option<Reply>> {
+    fn ask_create(&self, name: &str, request: &Request) -> Result<Option<Reply>> {
         let spare = || self.spare.lock().unwrap_or_else(PoisonError::into_inner);
         let generation = fork::generation();
         // That of a parent brings what the parent asked.
@@ -50,7 +56,7 @@ impl NodeNames {
                 Some(connection) => connection,
                 None => Connection::open(&self.directory)?,
             };
-            match connection.exchange(request) {
+            match connection.exchange(request, &|| self.interrupt.check(name)) {
                 Ok(Reply::Failed(why)) => return Err(connection.failed(why)),
                 Ok(reply) => {
                     *spare() = Some((generation, connection));
@@ -70,7 +76,7 @@ impl Names for NodeNames {
             return Ok(there);
         }
         let request = Request::Create { name: name.into(), description: description.clone() };
-        match self.ask_create(&request)? {
+        match self.ask_create(name, &request)? {
             None => self.local.put(name, description),
             Some(Reply::Created(there)) => Ok(there),
             Some(other) => Err(runtime::failed(&self.directory, format!("it answered {other:?}"))),
@@ -86,7 +92,7 @@ impl Names for NodeNames {
     }
 
     fn remove(&self, name: &str, id: NonZeroU64) -> Result<bool> {
-        match self.ask(&Request::Remove { name: name.into(), id })? {
+        match self.ask(name, &Request::Remove { name: name.into(), id })? {
             None => self.local.remove(name, id),
             Some((Reply::Removed(removed), _)) => Ok(self.local.remove(name, id)? || removed),
             Some((other, connection)) => Err(connection.failed(format!("it answered {other:?}"))),
