@@ -65,9 +65,11 @@ impl Idle {
     fn fork() -> Idle {
         // SAFETY: the child only waits until it is ended.
         let child = unsafe { libc::fork() };
-        while child == 0 {
-            // SAFETY: as above.
-            unsafe { libc::pause() };
+        if child == 0 {
+            loop {
+                // SAFETY: as above.
+                unsafe { libc::pause() };
+            }
         }
         Idle(child)
     }

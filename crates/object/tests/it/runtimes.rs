@@ -169,9 +169,11 @@ fn a_forked_child_keeps_no_fragment_filled_that_its_parent_has_detached() {
     assert_eq!(connection.read(&mut [0]).unwrap_err().kind(), std::io::ErrorKind::WouldBlock);
     // SAFETY: the child only waits until it is ended.
     let child = unsafe { libc::fork() };
-    while child == 0 {
-        // SAFETY: as above.
-        unsafe { libc::pause() };
+    if child == 0 {
+        loop {
+            // SAFETY: as above.
+            unsafe { libc::pause() };
+        }
     }
     drop(reader);
     let end = connection.read(&mut [0]);
