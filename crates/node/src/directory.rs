@@ -138,3 +138,42 @@ fn look_at_writers(objects: &Objects, name: &str) -> Writers {
         _ => Writers::Living,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn described(id: u64) -> Description {
+        Description {
+            text: "var u [4] int64".into(),
+            bindings: BTreeMap::new(),
+            initial: 0,
+            id: id.try_into().unwrap(),
+        }
+    }
+
+    #[test]
+    fn only_what_others_removed_is_gone() {
+        let id = |id: u64| NonZeroU64::new(id);
+        let there = [("same", id(1)), ("other", id(2)), ("damaged", None)].map(|(name, id)| (name.to_owned(), id));
+        let there = BTreeMap::from(there);
+        let is_gone = |name: &str| is_gone(&(name.to_owned(), described(1)), &there);
+        assert_eq!(["same", "other", "damaged", "removed"].map(is_gone), [false, true, false, true]);
+        assert!(!is_gone(&"u".repeat(100_000)), "etcd cannot have had it");
+    }
+
+    #[test]
+    fn what_etcd_does_not_take_is_not_put_again_and_again() {
+        let all = [1, 2].map(|id| (format!("u{id}"), described(id)));
+        let text =
+            || stillframe_object::Error::Text { name: "u2".into(), what: "the description", mistakes: "long".into() };
+        let of_etcd = |error: stillframe_etcd::Error| Err(error.into());
+        let hostile = || stillframe_etcd::Error::Hostile { key: "u2".into(), why: "it is damaged".into() };
+        let away = || stillframe_etcd::Error::Gone { call: "create" };
+        assert_eq!(are_put(&all, &[Ok(described(1)), Ok(described(2))]), (true, true));
+        assert_eq!(are_put(&all, &[Ok(described(1)), Ok(described(7))]), (true, false));
+        assert_eq!(are_put(&all, &[Ok(described(1)), Err(text())]), (true, true));
+        assert_eq!(are_put(&all, &[Ok(described(1)), of_etcd(hostile())]), (true, true));
+        assert_eq!(are_put(&all, &[Ok(described(1)), of_etcd(away())]), (false, false));
+    }
+}

@@ -4,6 +4,7 @@ use crate::bytes;
 use crate::gateway;
 
 use crate::common::{LONG, described, open, start, told_until, until, watchdog};
+use std::collections::BTreeMap;
 use stillframe_etcd::{Cluster, Error, Event, JoinOptions, Shard, values};
 use stillframe_object::Names;
 
@@ -67,6 +68,8 @@ fn what_nobody_writes_is_refused_by_its_key_and_all_else_goes_on() {
     // Others of the same transaction are not concerned.
     let mixed = names.put_all(&[("bad".into(), described("text", 1)), ("good".into(), described("text", 2))]);
     assert!(mixed[0].is_err() && mixed[1].is_ok());
+    let ids = [("bad".to_owned(), None), ("good".to_owned(), Some(described("text", 2).id))];
+    assert_eq!(names.ids().unwrap(), BTreeMap::from(ids));
 
     let cluster = Cluster::join(&etcd, JoinOptions::new("one", "a:1")).unwrap();
     assert!(matches!(cluster.claim(&[Shard::new(9).unwrap()]), Err(Error::Hostile { .. })));
