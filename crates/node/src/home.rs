@@ -21,6 +21,8 @@ pub struct Home {
     layouts: BTreeMap<Writer, FragmentText>,
     /// Those that have to do with the object.
     nodes: BTreeSet<Node>,
+    /// Those of them that were lost: others may take places of their writers at any time, and nothing is heard of them then.
+    lost: BTreeSet<Node>,
     /// Those to which something may have to be sent.
     due: BTreeSet<Node>,
     /// Serial of the newest decision that was sent.
@@ -68,6 +70,7 @@ impl Home {
             protocol,
             layouts: BTreeMap::new(),
             nodes: BTreeSet::new(),
+            lost: BTreeSet::new(),
             due: BTreeSet::new(),
             sent: BTreeMap::new(),
             roster: Told::default(),
@@ -111,6 +114,9 @@ impl Home {
     pub fn lose(&mut self, node: Node) {
         let due = self.protocol.lose(node);
         self.nodes.remove(&node);
+        if self.protocol.ledger().records_of(node).next().is_some() {
+            self.lost.insert(node);
+        }
         self.note(due, &[node]);
     }
 
@@ -208,7 +214,7 @@ impl Home {
     }
 
     /// Notes that these nodes have new decisions, and what is new of the roster. What a writer declared can only be another where its node
-    /// has a new decision, or is one that something was heard of.
+    /// has a new decision, is one that something was heard of, or is lost.
     fn note(&mut self, due: BTreeSet<Node>, heard_of: &[Node]) {
         let is_leading = self.protocol.is_leading();
         let changes = self.protocol.ledger().changes();
@@ -218,7 +224,7 @@ impl Home {
             self.note_declared(&all);
             self.due.extend(&self.nodes);
         } else if is_leading && self.changes != changes {
-            self.note_declared(&due.iter().chain(heard_of).copied().collect());
+            self.note_declared(&due.iter().chain(heard_of).chain(&self.lost).copied().collect());
         }
         self.changes = changes;
         self.due.extend(due);

@@ -282,17 +282,26 @@ impl WriteOptions {
                 return Ok(Attempt::Late);
             }
         }
-        if !leaving.is_empty() {
-            // Others may wait for the board for less long than it takes until this one counts.
-            board.claim(version)?;
-        }
         let (region, variable) = self.make_region(shared, number, &view.fragment)?;
         points::hit("attach.made");
         if !leaving.is_empty() {
             // Others may count on versions of those who are gone, and let older ones go for their sake. From the bell on they do
             // that no more, until they know of this fragment; and what they have published until then shows now.
             shared.bell.ring();
-            if waiting::survey(shared, &mut members)?.1 > newest {
+            let mut is_late = waiting::survey(shared, &mut members)?.1 > newest;
+            if !is_late {
+                // Others may wait for the board for less long than it takes until this one counts. The version stays there: nobody lets it
+                // go any more. What became complete before the claim shows now.
+                let claimed = board.claim(version).and_then(|()| waiting::survey(shared, &mut members));
+                is_late = match claimed {
+                    Ok((_, complete)) => complete > newest,
+                    Err(error) => {
+                        region.unlink()?;
+                        return Err(error);
+                    }
+                };
+            }
+            if is_late {
                 region.unlink()?;
                 return Ok(Attempt::Late);
             }

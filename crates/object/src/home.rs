@@ -19,9 +19,9 @@ pub(crate) fn follow(shared: &Shared, board: &mut LockedBoard<'_>, members: &mut
     }
     // Whoever looked at the writers before the board was locked looks again, and whoever looks while it is locked waits, or goes by the
     // claim.
+    shared.bell.ring();
     let (_, newest) = waiting::survey(shared, members)?;
     board.claim(newest)?;
-    shared.bell.ring();
     let (_, complete) = waiting::survey(shared, members)?;
     let entry = Entry::Follow { complete };
     board.add(entry.clone())?;

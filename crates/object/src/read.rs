@@ -168,7 +168,11 @@ impl ReadFragment {
         loop {
             let members = self.reading.members();
             let ledger = members.ledger(&self.shared)?;
-            let version = waiting::newest_complete(&self.shared, members, &ledger)?;
+            let mut version = waiting::newest_complete(&self.shared, members, &ledger)?;
+            if version == self.shared.description.initial {
+                // Where a newer one is known, nobody means the initial version, which is zeros.
+                version = waiting::newest_known(&self.shared, members)?;
+            }
             let left = deadline.left();
             match self.fill(version, left.max(waiting::LOOK), out) {
                 Ok(()) => return Ok(version),

@@ -186,6 +186,8 @@ fn programs_of_a_lost_node_complete_nothing_beside_who_took_their_places() {
     nodes.stop(2);
     (2..=5).for_each(|version| publish(&mut own, 1, version));
     nodes.lose(2);
+    let shown = there.read("{ var v = u }").attach().unwrap().fill_newest(Duration::ZERO, &mut [0; 64]);
+    assert!(shown.is_err(), "nobody means zeros: {shown:?}");
     let mut heir = there.write("{ var v = u }").zeros().attach().unwrap();
     // The home may have been cut off with the writer, and have completed some versions more.
     let newest = heir.version() + 2;

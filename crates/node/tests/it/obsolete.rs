@@ -117,6 +117,43 @@ fn what_was_fetched_of_a_writer_whose_place_another_took_is_fetched_anew() {
     }
 }
 
+/// The writer's node is lost, and the home is not, which tells all nodes of who takes the writer's place.
+#[test]
+fn what_came_of_a_lost_node_is_read_anew_once_another_has_written_it() {
+    let _watchdog = watchdog(120);
+    let mut nodes = Nodes::new("lost", 3);
+    let created =
+        (0..).map(|number| nodes.objects(0).create(&format!("u{number}"), "var u [8] int64").create().unwrap());
+    let here = created.into_iter().find(|object| object.description().id.get() % 6 == 0).unwrap();
+    let [there, beside] = [1, 2].map(|node| nodes.objects(node).wait(here.name(), LONG).unwrap());
+    let (mut left, mut right) = (there.write(LEFT).attach().unwrap(), here.write(RIGHT).attach().unwrap());
+    for version in 1..=2 {
+        publish(&mut left, 1, version);
+        publish(&mut right, 2, version);
+    }
+    [&here, &there, &beside].into_iter().for_each(|object| await_newest(object, 2));
+    let mut ghost = here.read(LEFT).attach().unwrap();
+    publish(&mut left, 1, 3);
+    ghost.reattach(3, LONG).unwrap();
+    assert_eq!(ends(&ghost), [301, 301]);
+
+    nodes.stop(1);
+    nodes.lose_beside_homes(1);
+    let mut heir = beside.write(LEFT).zeros().wait(LONG).attach().unwrap();
+    assert_eq!(heir.version(), 2);
+    publish(&mut heir, 3, 3);
+    publish(&mut right, 2, 3);
+    await_newest(&here, 3);
+    let mut fresh = here.read(LEFT).attach().unwrap();
+    for reader in [&mut ghost, &mut fresh] {
+        reader.reattach(3, LONG).unwrap();
+        assert_eq!(ends(reader), [303, 303]);
+    }
+    let mut shown = [0; 64];
+    assert_eq!(here.read(ALL).attach().unwrap().fill_newest(LONG, &mut shown).unwrap(), 3);
+    assert_eq!(shown[..8], 303_i64.to_le_bytes());
+}
+
 /// What came before a version was complete, of those who have a part in it, is there also when they have let go of it.
 #[test]
 fn a_version_that_is_complete_as_it_came_stays_there() {

@@ -109,6 +109,33 @@ fn an_heir_that_is_halted_lets_nothing_become_complete_that_it_then_writes_anew(
     }
 }
 
+/// A writer lets its former version go once the next one seems to be complete, with one that is gone.
+#[test]
+fn an_heir_that_is_halted_takes_no_version_away() {
+    let _watchdog = watchdog(240);
+    for at in ["attach.made", "board.written"] {
+        let dir = Dir::new("takes");
+        let object = opened(dir.path());
+        let (mut stays, mut goes) = (half(&object, 0), half(&object, 4));
+        publish(&mut stays, 1, 1);
+        (1..=3).for_each(|version| publish(&mut goes, version, version as i32));
+        drop(goes);
+        publish(&mut stays, 2, 2);
+        let mut told = Told::default();
+        assert_eq!(told.look(&object, at), 2);
+        let mut command = helper::command("heir", &[dir.path().to_str().unwrap()]);
+        command.env("STILLFRAME_STOP_AT", format!("{at}:1"));
+        let mut heir = Helper::start(command);
+        heir.wait_stopped();
+        publish(&mut stays, 3, 3);
+        for _ in 0..2 {
+            told.look(&opened(dir.path()), &format!("{at}, halted"));
+            told.look(&object, &format!("{at}, halted, who has looked before"));
+        }
+        heir.kill();
+    }
+}
+
 #[test]
 fn an_heir_that_dies_where_it_was_halted_withholds_nothing_any_more() {
     let _watchdog = watchdog(240);

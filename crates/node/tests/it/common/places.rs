@@ -444,6 +444,16 @@ impl Nodes {
         *revision += 1;
     }
 
+    /// Lets a node be lost that is the home of nothing, so that the homes go on: objects whose ids are multiples of the numbers of nodes before
+    /// and after that have the first node for theirs.
+    #[allow(dead_code, reason = "not all suites do")]
+    pub fn lose_beside_homes(&self, place: usize) {
+        let node = self.number(place);
+        self.cluster.living.write().unwrap().0.retain(|one| *one != node);
+        let places = self.wires.runtimes.read().unwrap().len();
+        (0..places).for_each(|at| self.tell_lost(at, place));
+    }
+
     /// Tells the runtime of a node, if it runs, that another one is lost.
     #[allow(dead_code, reason = "not all suites do")]
     pub fn tell_lost(&self, at: usize, place: usize) {
