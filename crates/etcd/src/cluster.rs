@@ -3,6 +3,7 @@
 use crate::epoch;
 use crate::error::{Error, Result};
 use crate::event::{Home, Told};
+use crate::join::Remembered;
 use crate::keys::shown;
 use crate::member::{Granted, Member, Standing, keep};
 use crate::message::{Compare, KeyValue, RangeRequest, Response, ResponseOp, TxnRequest, delete, get, put, txn};
@@ -15,6 +16,7 @@ use crate::values::{NodeInfo, read_home, read_node, write_home, write_node};
 use crate::watch::Subscriber;
 use crate::{Etcd, JoinOptions, counter};
 use std::collections::BTreeSet;
+use std::num::NonZeroU64;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -78,6 +80,28 @@ impl Cluster {
     /// The number of the epoch of etcd's data in which this is a node: another one when these were lost.
     pub fn epoch(&self) -> u64 {
         self.member.state().epoch.id
+    }
+
+    /// The number of the epoch that etcd's data have at this moment; none of data that have none yet.
+    ///
+    /// # Errors
+    /// Those of etcd.
+    pub fn epoch_now(&self) -> Result<Option<u64>> {
+        let (client, keys) = (self.shared.client.clone(), self.shared.keys.clone());
+        self.wait("get", 1, async move {
+            let (found, _) = epoch::look(&client, &keys).await?;
+            found.map(|kv| epoch::read(&kv).map(|epoch| epoch.id)).transpose()
+        })
+    }
+
+    /// Nodes that have not come back since etcd lost its data, and count as nodes still.
+    pub fn missing(&self) -> BTreeSet<Node> {
+        self.shared.watch().mirror().missing()
+    }
+
+    /// The object that this node knows by a name.
+    pub fn object(&self, name: &str) -> Option<NonZeroU64> {
+        self.shared.watch().mirror().object(name)
     }
 
     /// Whether it still is a node.
@@ -252,7 +276,7 @@ fn enter(
     info: NodeInfo,
     seconds: i64,
     (above, patience): (Option<Node>, Duration),
-    remembered: Option<(u64, Vec<(Node, NodeInfo)>)>,
+    remembered: Option<Remembered>,
 ) -> Result<Cluster> {
     let (inner, deadline) = (shared.clone(), shared.client.deadline);
     let limit = deadline.saturating_mul(5).saturating_add(patience);
@@ -275,8 +299,8 @@ fn enter(
         }
     })?;
     let (queue, watch) = (Arc::new(Queue::default()), shared.watch());
-    let missing =
-        remembered.filter(|(epoch, _)| *epoch != member.state().epoch.id).map_or_else(Vec::new, |(_, nodes)| nodes);
+    let epoch = member.state().epoch.id;
+    let missing = remembered.map_or_else(Vec::new, |remembered| remembered.expected(epoch));
     watch.subscribe(Subscriber { queue: queue.clone(), member: member.clone(), missing });
     let (keeping, end) = oneshot::channel();
     shared.reactor.spawn(keep(shared.client.clone(), shared.keys.clone(), member.clone(), end));

@@ -6,6 +6,25 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 use stillframe_roster::writer::Node;
 
+/// The nodes of a job, as a former node of this machine knew them.
+#[derive(Debug, Clone)]
+pub(crate) struct Remembered {
+    /// Of etcd's data then.
+    pub(crate) epoch: u64,
+    pub(crate) nodes: Vec<(Node, NodeInfo)>,
+    /// Those that had not come back by then, since data of another epoch were lost.
+    pub(crate) missing: BTreeSet<Node>,
+}
+
+impl Remembered {
+    /// The nodes that may have still to come back to data of this epoch.
+    pub(crate) fn expected(self, epoch: u64) -> Vec<(Node, NodeInfo)> {
+        let Remembered { epoch: then, mut nodes, missing } = self;
+        nodes.retain(|(node, _)| epoch != then || missing.contains(node));
+        nodes
+    }
+}
+
 /// Options for joining; see [`Cluster::join`](crate::Cluster::join).
 #[derive(Debug, Clone)]
 pub struct JoinOptions {
@@ -17,8 +36,7 @@ pub struct JoinOptions {
     pub(crate) continued: Vec<Node>,
     pub(crate) above: Option<Node>,
     pub(crate) patience: Duration,
-    /// The epoch of etcd's data, and who was a node then.
-    pub(crate) remembered: Option<(u64, Vec<(Node, NodeInfo)>)>,
+    pub(crate) remembered: Option<Remembered>,
 }
 
 impl JoinOptions {
@@ -77,8 +95,9 @@ impl JoinOptions {
 
     /// The other nodes that this machine knew when etcd's data were of this [epoch](crate::Cluster::epoch). Where they are of another by now,
     /// those data were lost: then these count as nodes until they are back, or have not come for as long as the handle's grace.
-    pub fn remembers(mut self, epoch: u64, nodes: Vec<(Node, NodeInfo)>) -> Self {
-        self.remembered = Some((epoch, nodes));
+    /// So do those that were `missing` then, where the epoch is the same.
+    pub fn remembers(mut self, epoch: u64, nodes: Vec<(Node, NodeInfo)>, missing: BTreeSet<Node>) -> Self {
+        self.remembered = Some(Remembered { epoch, nodes, missing });
         self
     }
 }

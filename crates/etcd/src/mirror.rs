@@ -40,6 +40,8 @@ pub(crate) struct Mirror {
     objects: HashMap<String, Known<NonZeroU64>>,
     /// Numbers that were told as lost: nobody has one of them again.
     lost: BTreeSet<Node>,
+    /// Nodes that are known only from what a former runtime wrote down: whoever has the number by now has it rightly.
+    remembered: BTreeSet<Node>,
     /// Those of which etcd has still to be told, since it lost its data, and those that are to be lost then.
     unmarked: BTreeMap<Node, Unmarked>,
     round: u64,
@@ -55,6 +57,16 @@ impl Mirror {
 
     pub fn node(&self, node: Node) -> Option<&NodeInfo> {
         self.nodes.get(&node).map(|known| &known.what)
+    }
+
+    /// Nodes that are not in etcd since it lost its data.
+    pub fn missing(&self) -> BTreeSet<Node> {
+        self.nodes.iter().filter(|(_, known)| !known.is_confirmed).map(|(node, _)| *node).collect()
+    }
+
+    /// The object of a name.
+    pub fn object(&self, name: &str) -> Option<NonZeroU64> {
+        self.objects.get(name).map(|known| known.what)
     }
 
     pub fn home(&self, shard: Shard) -> Option<Home> {
@@ -125,6 +137,7 @@ impl Mirror {
         let mut events = Vec::new();
         for (node, info) in nodes.into_iter().filter(|(node, _)| !self.lost.contains(node)) {
             self.nodes.entry(node).or_insert_with(|| {
+                self.remembered.insert(node);
                 events.push(Event::NodeJoined { node, info: info.clone() });
                 Known { what: info, round: self.round, is_confirmed: false }
             });
@@ -182,12 +195,14 @@ impl Mirror {
     fn put_object(&mut self, name: String, kv: &KeyValue) -> Result<Vec<Event>, String> {
         let description = read_description(&kv.value)?;
         let known = Known { what: description.id, round: self.round, is_confirmed: true };
-        let before = self.objects.insert(name.clone(), known).map(|known| known.what);
+        let before = self.objects.insert(name.clone(), known);
         let mut events = Vec::new();
-        if before == Some(description.id) {
+        if before.as_ref().is_some_and(|before| before.what == description.id) {
             return Ok(events);
         }
-        events.extend(before.map(|id| Event::ObjectRemoved { name: name.clone(), id }));
+        // Nobody has removed what etcd has lost: somebody who had another one of that name was quicker to put his.
+        let removed = before.filter(|before| before.is_confirmed);
+        events.extend(removed.map(|before| Event::ObjectRemoved { name: name.clone(), id: before.what }));
         events.push(Event::ObjectCreated { name, description });
         Ok(events)
     }
@@ -201,14 +216,15 @@ impl Mirror {
         self.unmarked.remove(&node);
         let known = Known { what: info.clone(), round: self.round, is_confirmed: true };
         match self.nodes.get(&node) {
-            Some(before) if before.what.incarnation != info.incarnation => {
+            Some(before) if before.what.incarnation != info.incarnation && !self.remembered.contains(&node) => {
                 // Where etcd lost its count another got the number. For whoever is told that the one before is lost it is nobody's.
                 self.nodes.remove(&node);
                 self.unmarked.insert(node, Unmarked::Told);
                 Ok(self.note_lost(vec![Event::NodeLost { node }]))
             }
             before => {
-                let is_new = before.is_none();
+                let is_new = before.is_none_or(|before| before.what.incarnation != info.incarnation);
+                self.remembered.remove(&node);
                 self.nodes.insert(node, known);
                 Ok(is_new.then_some(Event::NodeJoined { node, info }).into_iter().collect())
             }
@@ -361,6 +377,22 @@ mod tests {
         assert_eq!(mirror.unmarked(), [(Node(1), Unmarked::Told)]);
     }
 
+    /// Who has another object of a name may be quicker than those who have lost theirs with etcd's data.
+    #[test]
+    fn what_etcd_has_lost_is_not_removed_because_another_object_has_its_name() {
+        let (keys, mut mirror) = (Keys::new("job"), Mirror::default());
+        read(&mut mirror, &keys, epoch(1), 10, &[object(&keys, "u", 2)]);
+        let events = read(&mut mirror, &keys, epoch(2), 3, &[object(&keys, "u", 1)]);
+        let created =
+            |event: &Event| matches!(event, Event::ObjectCreated { description, .. } if description.id.get() == 1);
+        assert!(matches!(&events[..], [Event::NamesLost, event] if created(event)), "{events:?}");
+        let events = mirror.put(&keys, &object(&keys, "u", 3));
+        assert!(
+            matches!(&events[..], [Event::ObjectRemoved { .. }, Event::ObjectCreated { .. }]),
+            "that one was removed"
+        );
+    }
+
     /// A runtime that was started again knows them of the one before.
     #[test]
     fn nodes_that_are_expected_are_nodes_until_they_are_back_or_given_up() {
@@ -371,14 +403,12 @@ mod tests {
         assert!(matches!(events[..], [Event::NodeJoined { .. }, Event::NodeJoined { .. }, Event::NodeJoined { .. }]));
         assert_eq!(mirror.end(Part::Nodes), [], "they are missed, and not lost");
         assert_eq!(mirror.put(&keys, &node(&keys, 1, 7)), [], "it is back");
-        assert_eq!(
-            mirror.put(&keys, &node(&keys, 2, 99)),
-            [Event::NodeLost { node: Node(2) }],
-            "another has the number"
-        );
-        assert_eq!(mirror.nodes().len(), 2);
+        // What was written down may be of another job: no node loses its number for that.
+        let another = mirror.put(&keys, &node(&keys, 2, 99));
+        assert!(matches!(&another[..], [Event::NodeJoined { info, .. }] if info.incarnation == 99), "{another:?}");
+        assert_eq!((mirror.nodes().len(), mirror.missing()), (3, BTreeSet::from([Node(3)])));
         mirror.give_up();
-        assert_eq!(mirror.unmarked(), [(Node(2), Unmarked::Told), (Node(3), Unmarked::Missing)]);
+        assert_eq!(mirror.unmarked(), [(Node(3), Unmarked::Missing)]);
         assert_eq!(mirror.put(&keys, &mark(&keys, 3)), [Event::NodeLost { node: Node(3) }]);
     }
 

@@ -49,6 +49,7 @@ pub struct Identity {
     pub(crate) server: Arc<ServerConfig>,
     pub(crate) name: ServerName<'static>,
     job: String,
+    number: u64,
 }
 
 impl Identity {
@@ -76,6 +77,8 @@ impl Identity {
             }
         };
         let authorities = certificates(authority)?;
+        let digest = ::ring::digest::digest(&::ring::digest::SHA256, &authorities[0]);
+        let number = digest.as_ref().iter().take(8).fold(0, |number, byte| number << 8 | u64::from(*byte));
         let chain = certificates(certificate)?;
         let parsed = PrivateKeyDer::from_pem_slice(&read(key, true)?);
         let secret = parsed
@@ -108,12 +111,17 @@ impl Identity {
         // Runtimes connect seldom, and a ticket would be a message in the middle of frames.
         server.send_tls13_tickets = 0;
         server.enable_secret_extraction = true;
-        Ok(Identity { client: Arc::new(client), server: Arc::new(server), name, job })
+        Ok(Identity { client: Arc::new(client), server: Arc::new(server), name, job, number })
     }
 
     /// The name of the job.
     pub fn job(&self) -> &str {
         &self.job
+    }
+
+    /// A number that another job of the same name does not have: of its authority's certificate.
+    pub fn number(&self) -> u64 {
+        self.number
     }
 
     /// The name that the job's certificate has, as a server's.

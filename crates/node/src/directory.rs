@@ -10,27 +10,35 @@ use crate::numbers::Numbers;
 use std::collections::BTreeMap;
 use std::num::NonZeroU64;
 use stillframe_etcd::EtcdNames;
+use stillframe_object::relay::LocalFragment;
 use stillframe_object::{Description, Objects};
 
-/// Brings a directory into agreement with etcd, whose data are of this epoch, before its runtime begins: nobody creates anything here
-/// meanwhile.
+/// Brings a directory into agreement with etcd before its runtime begins: nobody creates anything here meanwhile. `epoch_now` asks for the
+/// epoch of etcd's data.
 ///
 /// # Errors
 /// Those of etcd, and of the directory as a whole. What is wrong with one object is said on standard error.
-pub(crate) fn agree(objects: &Objects, names: &EtcdNames, numbers: &Numbers, epoch: u64) -> Result<()> {
+pub(crate) fn agree(
+    objects: &Objects,
+    names: &EtcdNames,
+    numbers: &Numbers,
+    epoch_now: impl Fn() -> stillframe_etcd::Result<Option<u64>>,
+) -> Result<()> {
     // First: what is here then was in etcd before, or never.
     let all = described(objects)?;
-    if numbers.epoch() == Some(epoch) {
+    if let Some(noted) = numbers.epoch() {
         let there = if all.is_empty() { BTreeMap::new() } else { names.ids()? };
-        for (name, _) in all.iter().filter(|one| is_gone(one, &there)) {
-            // Data that somebody is writing are nobody's to remove unasked: etcd's data may have been put back from an old copy.
-            match look_at_writers(objects, name) {
-                Writers::Living => say_kept(name),
-                Writers::None | Writers::Former => _ = remove(objects, name),
+        // Last: of data that etcd has lost until here nothing is missing.
+        if epoch_now()? == Some(noted) {
+            let gone = all.iter().filter(|one| is_gone(one, &there));
+            let are_removed = gone.fold(true, |are_removed, (name, _)| remove(objects, name) && are_removed);
+            if !are_removed {
+                let _ = numbers.note_epoch(None);
             }
+            return Ok(());
         }
-        return Ok(());
     }
+    let epoch = epoch_now()?;
     let (put, mut are_same) = (names.put_all(&all), true);
     for ((name, own), put) in all.iter().zip(put) {
         match put {
@@ -41,7 +49,7 @@ pub(crate) fn agree(objects: &Objects, names: &EtcdNames, numbers: &Numbers, epo
         }
     }
     // Where it cannot be written, all are put there once more when the next runtime begins.
-    let _ = numbers.note_epoch(are_same.then_some(epoch));
+    let _ = numbers.note_epoch(epoch.filter(|_| are_same));
     Ok(())
 }
 
@@ -92,26 +100,36 @@ fn say_unfit(name: &str, error: &stillframe_object::Error) {
     eprintln!("still node: object '{name}' is one of this node alone: {error}");
 }
 
-/// Removes an object, as others have; whether that succeeds.
+/// Removes an object, as others have, unless a program of this node writes it: etcd's data may have been put back from an old copy. Whether it is
+/// gone.
 fn remove(objects: &Objects, name: &str) -> bool {
-    let removed = objects.remove(name, true);
-    if let Err(error) = &removed {
-        let why = "other nodes have it no more, or another one of that name, and it cannot be removed here";
-        eprintln!("still node: object '{name}': {why}: {error}");
+    let fragments = objects.object_named(name).and_then(|object| object.relay().look());
+    let is_free = |fragments: &[LocalFragment]| fragments.iter().all(|one| !one.is_alive || one.left.is_some());
+    // What cannot be understood may be anybody's.
+    if !matches!(&fragments, Ok(Some(fragments)) if is_free(fragments)) {
+        say_kept(name);
+        return false;
     }
-    removed.is_ok()
+    // Writers of other nodes that this one has heard of say nothing: they are gone with the object.
+    match objects.remove(name, true) {
+        Ok(()) => true,
+        Err(error) => {
+            let why = "other nodes have it no more, or another one of that name, and it cannot be removed here";
+            eprintln!("still node: object '{name}': {why}: {error}");
+            false
+        }
+    }
 }
 
 /// Removes an object in favour of the one of that name that the other nodes have, unless a program of this node has written it; whether it is
 /// gone.
 fn give_way(objects: &Objects, name: &str) -> bool {
-    match look_at_writers(objects, name) {
-        Writers::None => remove(objects, name),
-        Writers::Living | Writers::Former => {
-            say_kept(name);
-            false
-        }
+    let fragments = objects.object_named(name).and_then(|object| object.relay().look());
+    if matches!(fragments, Ok(Some(fragments)) if fragments.is_empty()) {
+        return remove(objects, name);
     }
+    say_kept(name);
+    false
 }
 
 fn say_kept(name: &str) {
@@ -120,23 +138,6 @@ fn say_kept(name: &str) {
     eprintln!(
         "still node: object '{name}' is one of this node alone: {why}; if it is not needed, remove it here: still rm '{name}'"
     );
-}
-
-/// Who has written an object on this node.
-enum Writers {
-    None,
-    /// Some who have left or ended.
-    Former,
-    Living,
-}
-
-fn look_at_writers(objects: &Objects, name: &str) -> Writers {
-    match objects.object_named(name).and_then(|object| object.relay().look()) {
-        Ok(Some(fragments)) if fragments.is_empty() => Writers::None,
-        Ok(Some(fragments)) if fragments.iter().all(|one| !one.is_alive || one.left.is_some()) => Writers::Former,
-        // What cannot be understood may be anybody's.
-        _ => Writers::Living,
-    }
 }
 
 #[cfg(test)]
@@ -150,6 +151,32 @@ mod tests {
             initial: 0,
             id: id.try_into().unwrap(),
         }
+    }
+
+    #[test]
+    fn what_etcd_lost_just_now_is_put_there_and_what_others_removed_is_gone() {
+        let child = stillframe_etcd::Child::options().start().unwrap();
+        let place = tempfile::Builder::new().prefix("stillframe-test-agree-").tempdir_in("/dev/shm").unwrap();
+        let objects = Objects::options().dir(place.path()).as_runtime().open().unwrap();
+        for name in ["read", "written"] {
+            objects.create(name, "var u [4] int64").create().unwrap();
+        }
+        let mut writer = objects.object_named("written").unwrap().write("{ var v = u }").attach().unwrap();
+        writer.publish(1).unwrap();
+        let numbers = Numbers::open(place.path(), 1);
+        numbers.join(stillframe_roster::writer::Node(1)).unwrap();
+        numbers.note_epoch(Some(7)).unwrap();
+        let names = |prefix: &str| {
+            stillframe_etcd::Etcd::options().prefix(prefix).endpoint(child.endpoint()).open().unwrap().names()
+        };
+        let own = names("own");
+        agree(&objects, &own, &numbers, || Ok(Some(8))).unwrap();
+        assert_eq!(objects.list().unwrap(), ["read", "written"]);
+        assert_eq!((own.ids().unwrap().len(), numbers.epoch()), (2, Some(8)));
+        // The same data, in which there is none of them.
+        agree(&objects, &names("others"), &numbers, || Ok(Some(8))).unwrap();
+        assert_eq!(objects.list().unwrap(), ["written"], "a program of this node writes it");
+        assert_eq!(numbers.epoch(), None, "it is not one of all nodes");
     }
 
     #[test]

@@ -294,6 +294,8 @@ impl EtcdCluster {
                 self.claim(runtime, &free.iter().copied().filter(|shard| before.contains(shard)).collect::<Vec<_>>());
                 self.hand_over(links);
                 self.reach_all(links);
+                // It could not be written, perhaps.
+                self.note_peers();
                 looked = Instant::now();
                 longest = if self.is_settled() { LOOK } else { SOON };
             }
@@ -302,7 +304,7 @@ impl EtcdCluster {
 
     fn note_peers(&self) {
         let others = self.cluster.nodes().into_iter().filter(|(node, _)| *node != self.node());
-        self.numbers.note_peers(self.cluster.epoch(), others.collect());
+        self.numbers.note_peers(self.cluster.epoch(), others.collect(), self.cluster.missing());
     }
 
     fn tell(&self, event: Event, runtime: &Runtime, links: &Arc<Links>, objects: &Objects) {
@@ -417,7 +419,9 @@ impl EtcdCluster {
         self.is_put.store(false, Ordering::Relaxed);
         // If this runtime ends meanwhile, the next one puts all there, too.
         let _ = self.numbers.note_epoch(None);
-        let rebuilt = directory::described(objects).and_then(|all| {
+        let rebuilt = directory::described(objects).and_then(|mut all| {
+            // What all others know by that name is theirs, though etcd has lost it: one of this node alone does not take its place.
+            all.retain(|(name, own)| self.cluster.object(name).is_none_or(|id| id == own.id));
             let put = self.cluster.rebuild(&all, self.numbers.highest())?;
             Ok(directory::are_put(&all, &put))
         });

@@ -6,7 +6,8 @@
 //! those that etcd has lost, or never had.
 
 use crate::error::{Error, Result};
-use crate::peers::PeersFile;
+use crate::peers::{Peers, PeersFile};
+use std::collections::BTreeSet;
 use std::fs;
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::path::{Path, PathBuf};
@@ -16,13 +17,15 @@ use stillframe_etcd::values::FORMER_MAX;
 use stillframe_roster::writer::Node;
 
 /// In the directory of objects: the number that this machine had last, the highest one that it has heard of, the directory's own, and
-/// the epoch of etcd's data. A second line has the numbers that the machine had before its last one, the newest last.
+/// the epoch of etcd's data. A second line has the number of the job, and those that the machine had in it before its last one, the newest
+/// last: a directory may be left of a job that was killed, in which other nodes had the numbers.
 const FILE: &str = "runtime.node";
 
 /// Numbers, and their file.
 #[derive(Debug)]
 pub struct Numbers {
     path: PathBuf,
+    job: u64,
     memory: u64,
     noted: Mutex<Option<Noted>>,
     peers: Mutex<PeersFile>,
@@ -44,15 +47,15 @@ struct Noted {
 }
 
 impl Numbers {
-    /// Those that the former runtime of these regions wrote down.
-    pub(crate) fn open(regions: &Path) -> Numbers {
+    /// Those that the former runtime of these regions wrote down; of another job than this one only the directory's own number and the highest.
+    pub(crate) fn open(regions: &Path, job: u64) -> Numbers {
         let path = regions.join(".objects").join(FILE);
         let text = fs::read_to_string(&path).unwrap_or_default();
         let memory =
             text.lines().next().and_then(|first| first.split_whitespace().nth(2)).and_then(|word| word.parse().ok());
         // The keys of the standard library's hasher are random numbers of the system.
         let memory = memory.unwrap_or_else(|| RandomState::new().build_hasher().finish());
-        Numbers { path, memory, noted: Mutex::new(read(&text)), peers: Mutex::new(PeersFile::new(regions)) }
+        Numbers { path, job, memory, noted: Mutex::new(read(&text, job)), peers: Mutex::new(PeersFile::new(regions)) }
     }
 
     /// The number of this directory, which is another one when what lay in memory was lost.
@@ -118,17 +121,19 @@ impl Numbers {
         }
     }
 
-    /// The other nodes that the former runtime knew, and the epoch of etcd's data then.
-    pub(crate) fn peers(&self) -> Option<(u64, Vec<(Node, NodeInfo)>)> {
-        let peers = self.peers_file().read()?;
+    /// The other nodes of the job that the former runtime knew.
+    pub(crate) fn peers(&self) -> Option<Peers> {
+        let mut peers = self.peers_file().read().filter(|peers| peers.job == self.job)?;
         // What this machine was itself it is now.
-        let others = peers.nodes.into_iter().filter(|(_, info)| info.memory != self.memory);
-        Some((peers.epoch, others.map(|(node, info)| (Node(node), info)).collect()))
+        peers.nodes.retain(|(_, info)| info.memory != self.memory);
+        Some(peers)
     }
 
-    /// These are the nodes now, by etcd's data of this epoch.
-    pub(crate) fn note_peers(&self, epoch: u64, nodes: Vec<(Node, NodeInfo)>) {
-        self.peers_file().write(epoch, nodes);
+    /// These are the nodes now, by etcd's data of this epoch, and those of them that are still missing in it.
+    pub(crate) fn note_peers(&self, epoch: u64, nodes: Vec<(Node, NodeInfo)>, missing: BTreeSet<Node>) {
+        let nodes = nodes.into_iter().map(|(node, info)| (node.0, info)).collect();
+        let missing = missing.into_iter().map(|node| node.0).collect();
+        self.peers_file().write(Peers { job: self.job, epoch, nodes, missing });
     }
 
     fn peers_file(&self) -> MutexGuard<'_, PeersFile> {
@@ -160,7 +165,7 @@ impl Numbers {
         let own = new.own.map_or_else(|| "-".into(), |own| own.0.to_string());
         let epoch = new.epoch.map_or_else(String::new, |epoch| format!(" {epoch}"));
         let former: Vec<String> = new.former.iter().map(|node| node.0.to_string()).collect();
-        let text = format!("{own} {} {}{epoch}\n{}\n", new.highest.0, self.memory, former.join(" "));
+        let text = format!("{own} {} {}{epoch}\n{} {}\n", new.highest.0, self.memory, self.job, former.join(" "));
         fs::write(&part, text).map_err(Error::io("write", &part))?;
         fs::rename(&part, &self.path).map_err(Error::io("rename", &self.path))?;
         *noted = Some(new);
@@ -168,7 +173,7 @@ impl Numbers {
     }
 }
 
-fn read(text: &str) -> Option<Noted> {
+fn read(text: &str, job: u64) -> Option<Noted> {
     let (first, second) = text.split_once('\n').unwrap_or((text, ""));
     let mut words = first.split_whitespace();
     let number = |word: &str| word.parse().ok().filter(|number| *number <= NUMBER_MAX).map(Node);
@@ -179,7 +184,11 @@ fn read(text: &str) -> Option<Noted> {
     let highest = words.next().and_then(number).into_iter().chain(own).max()?;
     // Behind the directory's own.
     let epoch = words.nth(1).and_then(|word| word.parse().ok());
-    let former = if own.is_some() { second.split_whitespace().map_while(number).collect() } else { Vec::new() };
+    let mut second = second.split_whitespace();
+    if second.next().is_some_and(|other| other.parse() != Ok(job)) {
+        return Some(Noted { own: None, highest, former: Vec::new(), epoch: None });
+    }
+    let former = if own.is_some() { second.map_while(number).collect() } else { Vec::new() };
     Some(Noted { own, highest, former, epoch })
 }
 
@@ -191,36 +200,57 @@ mod tests {
     fn what_one_runtime_heard_of_the_next_one_knows() {
         let regions = tempfile::tempdir().unwrap();
         fs::create_dir(regions.path().join(".objects")).unwrap();
-        let first = Numbers::open(regions.path());
+        let first = Numbers::open(regions.path(), 1);
         assert_eq!((first.former(), first.highest()), (None, None));
         first.note(Node(9)).unwrap();
         assert_eq!(first.highest(), None, "it is no node yet");
         first.join(Node(3)).unwrap();
         first.note(Node(7)).unwrap();
         first.note(Node(5)).unwrap();
-        let second = Numbers::open(regions.path());
+        let second = Numbers::open(regions.path(), 1);
         assert_eq!((second.former(), second.highest()), (Some(Node(3)), Some(Node(7))));
         second.note_epoch(Some(5)).unwrap();
         second.join(Node(8)).unwrap();
         second.note(Node(8)).unwrap();
-        let third = Numbers::open(regions.path());
+        let third = Numbers::open(regions.path(), 1);
         assert_eq!((third.former(), third.highest()), (Some(Node(8)), Some(Node(8))));
         assert_eq!(third.all_former(), [Node(3), Node(8)]);
         (9..90).for_each(|number| third.join(Node(number)).unwrap());
         let kept: Vec<Node> = (90 - FORMER_MAX as u32..90).map(Node).collect();
-        assert_eq!((third.all_former(), Numbers::open(regions.path()).all_former()), (kept.clone(), kept));
+        assert_eq!((third.all_former(), Numbers::open(regions.path(), 1).all_former()), (kept.clone(), kept));
         third.leave();
-        let fourth = Numbers::open(regions.path());
+        let fourth = Numbers::open(regions.path(), 1);
         assert_eq!((fourth.former(), fourth.highest()), (None, Some(Node(89))));
         assert_eq!(fourth.all_former(), [], "they are lost, and others were told so");
         assert_eq!([&first, &third, &fourth].map(Numbers::epoch), [None, Some(5), Some(5)]);
         fourth.note_epoch(None).unwrap();
-        assert_eq!(Numbers::open(regions.path()).epoch(), None);
+        assert_eq!(Numbers::open(regions.path(), 1).epoch(), None);
         for one in [&second, &third, &fourth] {
             assert_eq!(one.memory(), first.memory());
         }
         fs::remove_file(&fourth.path).unwrap();
-        assert_ne!(Numbers::open(regions.path()).memory(), first.memory());
+        assert_ne!(Numbers::open(regions.path(), 1).memory(), first.memory());
+    }
+
+    fn read_own(text: &str) -> Option<Noted> {
+        read(text, 1)
+    }
+
+    #[test]
+    fn what_a_directory_was_in_another_job_it_is_not_in_this_one() {
+        let regions = tempfile::tempdir().unwrap();
+        fs::create_dir(regions.path().join(".objects")).unwrap();
+        let first = Numbers::open(regions.path(), 1);
+        first.join(Node(3)).unwrap();
+        first.join(Node(5)).unwrap();
+        first.note_epoch(Some(9)).unwrap();
+        first.note_peers(9, Vec::new(), BTreeSet::new());
+        let other = Numbers::open(regions.path(), 2);
+        assert_eq!((other.former(), other.all_former(), other.epoch(), other.peers()), (None, Vec::new(), None, None));
+        assert_eq!((other.highest(), other.memory()), (Some(Node(5)), first.memory()));
+        other.join(Node(7)).unwrap();
+        assert_eq!(Numbers::open(regions.path(), 2).all_former(), [Node(7)]);
+        assert_eq!(Numbers::open(regions.path(), 1).all_former(), []);
     }
 
     #[test]
@@ -228,15 +258,15 @@ mod tests {
         let noted = |own: Option<u32>, highest| {
             Some(Noted { own: own.map(Node), highest: Node(highest), former: Vec::new(), epoch: None })
         };
-        assert_eq!(read("4"), noted(Some(4), 4));
-        assert_eq!(read("4 2"), noted(Some(4), 4));
-        assert_eq!(read("4 x"), noted(Some(4), 4));
-        assert_eq!(read("4 4294967295"), noted(Some(4), 4), "nobody could join any more");
-        assert_eq!(read("- 7\n"), noted(None, 7));
-        assert_eq!(read("4 7 12\n"), noted(Some(4), 7), "of a runtime that knew of no epoch");
-        assert_eq!(read("4 7 12 13\n").and_then(|noted| noted.epoch), Some(13));
+        assert_eq!(read_own("4"), noted(Some(4), 4));
+        assert_eq!(read_own("4 2"), noted(Some(4), 4));
+        assert_eq!(read_own("4 x"), noted(Some(4), 4));
+        assert_eq!(read_own("4 4294967295"), noted(Some(4), 4), "nobody could join any more");
+        assert_eq!(read_own("- 7\n"), noted(None, 7));
+        assert_eq!(read_own("4 7 12\n"), noted(Some(4), 7), "of a runtime that knew of no epoch");
+        assert_eq!(read_own("4 7 12 13\n").and_then(|noted| noted.epoch), Some(13));
         for none in ["", "-", "-1 3", "x", "4294967295 5"] {
-            assert_eq!(read(none), None, "{none}");
+            assert_eq!(read_own(none), None, "{none}");
         }
     }
 }

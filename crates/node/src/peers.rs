@@ -5,7 +5,6 @@ use serde::{Deserialize, Serialize};
 use std::fs;
 use std::path::{Path, PathBuf};
 use stillframe_etcd::NodeInfo;
-use stillframe_roster::writer::Node;
 
 /// In the directory of objects.
 const FILE: &str = "runtime.peers";
@@ -16,9 +15,13 @@ const BYTES_MAX: u64 = 64 << 20;
 /// What the file says, as JSON.
 #[derive(Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Peers {
+    /// Whose nodes they are: a directory may be left of a job that was killed.
+    pub(crate) job: u64,
     /// The epoch of etcd's data by which they were nodes.
     pub(crate) epoch: u64,
     pub(crate) nodes: Vec<(u32, NodeInfo)>,
+    /// Those of them that had not come back by then, since the data of another epoch were lost.
+    pub(crate) missing: Vec<u32>,
 }
 
 /// The file, and what it says.
@@ -42,17 +45,21 @@ impl PeersFile {
         serde_json::from_slice(&fs::read(&self.path).ok()?).ok()
     }
 
-    /// Writes who the nodes are now, if they are others than the last time. What cannot be written now is tried again the next time.
-    pub(crate) fn write(&mut self, epoch: u64, nodes: Vec<(Node, NodeInfo)>) {
-        let peers = Peers { epoch, nodes: nodes.into_iter().map(|(node, info)| (node.0, info)).collect() };
+    /// Writes who the nodes are now, if they are others than the last time. What cannot be written is not there at all, rather than old: it is
+    /// tried again the next time.
+    pub(crate) fn write(&mut self, peers: Peers) {
         if peers == self.written {
             return;
         }
         let part = self.path.with_extension("peers.part");
         let text = serde_json::to_vec(&peers).unwrap_or_default();
         // A runtime that is killed meanwhile leaves what was there.
-        if fs::write(&part, text).and_then(|()| fs::rename(&part, &self.path)).is_ok() {
-            self.written = peers;
+        match fs::write(&part, text).and_then(|()| fs::rename(&part, &self.path)) {
+            Ok(()) => self.written = peers,
+            Err(_) => {
+                self.remove();
+                self.written = Peers::default();
+            }
         }
     }
 
@@ -79,10 +86,19 @@ mod tests {
             memory: u64::MAX,
             former: vec![1],
         };
-        file.write(7, vec![(Node(2), info("b")), (Node(3), info("c"))]);
-        file.write(7, vec![(Node(3), info("c"))]);
+        let peers = |nodes| Peers { job: 1, epoch: 7, nodes, missing: vec![3] };
+        file.write(peers(vec![(2, info("b")), (3, info("c"))]));
+        file.write(peers(vec![(3, info("c"))]));
         let read = PeersFile::new(regions.path()).read();
-        assert_eq!(read, Some(Peers { epoch: 7, nodes: vec![(3, info("c"))] }));
+        assert_eq!(read, Some(peers(vec![(3, info("c"))])));
+        // As where there is no room.
+        let part = file.path.with_extension("peers.part");
+        fs::create_dir(&part).unwrap();
+        file.write(peers(Vec::new()));
+        assert_eq!(file.read(), None, "an old one would be believed");
+        fs::remove_dir(&part).unwrap();
+        file.write(peers(Vec::new()));
+        assert_eq!(file.read(), Some(peers(Vec::new())));
         for wrong in ["", "{}", "[1]"] {
             fs::write(&file.path, wrong).unwrap();
             assert_eq!(file.read(), None, "{wrong}");

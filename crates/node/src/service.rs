@@ -7,6 +7,7 @@ use crate::links::Links;
 use crate::meeting::{self, Meeting};
 use crate::names::EtcdCluster;
 use crate::numbers::{NUMBER_MAX, Numbers};
+use crate::peers::Peers;
 use crate::runtime::Runtime;
 use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
@@ -136,7 +137,7 @@ impl Service {
         let objects = Objects::options().dir(&options.dir).as_runtime().open()?;
         // Without that file programs create objects of which etcd is not told.
         if !options.dir.join(".objects").join(LOCK).exists() {
-            Numbers::open(&options.dir).note_epoch(None)?;
+            Numbers::open(&options.dir, identity.number()).note_epoch(None)?;
         }
         // Before this machine has another number, its former runtime has to have ended.
         let lock = crate::runtime::take_lock(&options.dir)?;
@@ -144,7 +145,7 @@ impl Service {
             Some(bytes) => bytes,
             None => lock.get().map_or(Ok(0), capacity_bytes)? / 2,
         };
-        let numbers = Arc::new(Numbers::open(&options.dir));
+        let numbers = Arc::new(Numbers::open(&options.dir, identity.number()));
         let names = find_names(&options, &identity, numbers.memory())?;
         let etcd = open(&names, &identity, options.lease)?;
         let former = numbers.former();
@@ -165,7 +166,10 @@ impl Service {
         let remembered = numbers.peers();
         let is_forgetful = names.has_lost_count && remembered.is_none();
         let joining = match remembered {
-            Some((epoch, nodes)) => joining.remembers(epoch, nodes),
+            Some(Peers { epoch, nodes, missing, .. }) => {
+                let nodes = nodes.into_iter().map(|(node, info)| (Node(node), info)).collect();
+                joining.remembers(epoch, nodes, missing.into_iter().map(Node).collect())
+            }
             None => joining,
         };
         let joined = stillframe_etcd::Cluster::join(&etcd, joining).map_err(|error| names.explain(error))?;
@@ -173,7 +177,7 @@ impl Service {
         points::hit("node.joined");
         numbers.join(node)?;
         points::hit("node.noted");
-        directory::agree(&objects, &etcd.names(), &numbers, joined.epoch())?;
+        directory::agree(&objects, &etcd.names(), &numbers, || joined.epoch_now())?;
         let hello = Hello {
             protocols: Protocols::OWN,
             job: identity.job().into(),
