@@ -9,9 +9,14 @@ use crate::error::Result;
 use crate::numbers::Numbers;
 use std::collections::BTreeMap;
 use std::num::NonZeroU64;
+use std::time::Duration;
 use stillframe_etcd::EtcdNames;
 use stillframe_object::relay::LocalFragment;
 use stillframe_object::{Description, Objects};
+
+/// How often it is looked at an object whose board somebody is changing, and how long to wait before the next time.
+const LOOKS_MAX: u32 = 100;
+const AGAIN: Duration = Duration::from_millis(10);
 
 /// Brings a directory into agreement with etcd before its runtime begins: nobody creates anything here meanwhile. `epoch_now` asks for the
 /// epoch of etcd's data.
@@ -25,31 +30,36 @@ pub(crate) fn agree(
     epoch_now: impl Fn() -> stillframe_etcd::Result<Option<u64>>,
 ) -> Result<()> {
     // First: what is here then was in etcd before, or never.
-    let all = described(objects)?;
+    let mut all = described(objects)?;
+    let mut kept = numbers.kept();
+    kept.retain(|id| all.iter().any(|(_, own)| own.id.get() == *id));
+    all.retain(|(_, own)| !kept.contains(&own.id.get()));
     if let Some(noted) = numbers.epoch() {
         let there = if all.is_empty() { BTreeMap::new() } else { names.ids()? };
         // Last: of data that etcd has lost until here nothing is missing.
         if epoch_now()? == Some(noted) {
             let gone = all.iter().filter(|one| is_gone(one, &there));
-            let are_removed = gone.fold(true, |are_removed, (name, _)| remove(objects, name) && are_removed);
-            if !are_removed {
-                let _ = numbers.note_epoch(None);
-            }
-            return Ok(());
+            kept.extend(gone.filter(|(name, _)| !remove(objects, name)).map(|(_, own)| own.id.get()));
+            return numbers.note_kept(kept);
         }
     }
     let epoch = epoch_now()?;
-    let (put, mut are_same) = (names.put_all(&all), true);
-    for ((name, own), put) in all.iter().zip(put) {
+    for ((name, own), put) in all.iter().zip(names.put_all(&all)) {
         match put {
-            Ok(there) if there.id != own.id => are_same &= give_way(objects, name),
+            Ok(there) if there.id != own.id => {
+                if !give_way(objects, name) {
+                    kept.insert(own.id.get());
+                }
+            }
             Ok(_) => {}
             Err(error) if is_unfit(&error) => say_unfit(name, &error),
             Err(error) => return Err(error.into()),
         }
     }
+    // What is kept would be removed, or put in the place of another one, if it were not known for that.
+    numbers.note_kept(kept)?;
     // Where it cannot be written, all are put there once more when the next runtime begins.
-    let _ = numbers.note_epoch(epoch.filter(|_| are_same));
+    let _ = numbers.note_epoch(epoch);
     Ok(())
 }
 
@@ -103,7 +113,7 @@ fn say_unfit(name: &str, error: &stillframe_object::Error) {
 /// Removes an object, as others have, unless a program of this node writes it: etcd's data may have been put back from an old copy. Whether it is
 /// gone.
 fn remove(objects: &Objects, name: &str) -> bool {
-    let fragments = objects.object_named(name).and_then(|object| object.relay().look());
+    let fragments = look(objects, name);
     let is_free = |fragments: &[LocalFragment]| fragments.iter().all(|one| !one.is_alive || one.left.is_some());
     // What cannot be understood may be anybody's.
     if !matches!(&fragments, Ok(Some(fragments)) if is_free(fragments)) {
@@ -124,12 +134,25 @@ fn remove(objects: &Objects, name: &str) -> bool {
 /// Removes an object in favour of the one of that name that the other nodes have, unless a program of this node has written it; whether it is
 /// gone.
 fn give_way(objects: &Objects, name: &str) -> bool {
-    let fragments = objects.object_named(name).and_then(|object| object.relay().look());
+    let fragments = look(objects, name);
     if matches!(fragments, Ok(Some(fragments)) if fragments.is_empty()) {
         return remove(objects, name);
     }
     say_kept(name);
     false
+}
+
+/// The fragments of this node's processes.
+fn look(objects: &Objects, name: &str) -> stillframe_object::Result<Option<Vec<LocalFragment>>> {
+    let mut relay = objects.object_named(name)?.relay();
+    for _ in 0..LOOKS_MAX {
+        match relay.look()? {
+            // Somebody is changing the board just now.
+            None => std::thread::sleep(AGAIN),
+            some => return Ok(some),
+        }
+    }
+    Ok(None)
 }
 
 fn say_kept(name: &str) {
@@ -176,7 +199,19 @@ mod tests {
         // The same data, in which there is none of them.
         agree(&objects, &names("others"), &numbers, || Ok(Some(8))).unwrap();
         assert_eq!(objects.list().unwrap(), ["written"], "a program of this node writes it");
-        assert_eq!(numbers.epoch(), None, "it is not one of all nodes");
+        assert_eq!((numbers.epoch(), numbers.kept().len()), (Some(8), 1));
+        // It is one of this node alone from here on, also when nobody writes it any more, and where etcd's data are lost.
+        writer.detach().unwrap();
+        objects.create("other", "var u [4] int64").create().unwrap();
+        for (prefix, epoch) in [("others", 8), ("more", 9)] {
+            let there = names(prefix);
+            agree(&objects, &there, &numbers, || Ok(Some(epoch))).unwrap();
+            assert!(!there.ids().unwrap().contains_key("written"), "{prefix}");
+            assert!(objects.list().unwrap().contains(&"written".into()), "{prefix}");
+        }
+        objects.remove("written", false).unwrap();
+        agree(&objects, &names("more"), &numbers, || Ok(Some(9))).unwrap();
+        assert_eq!(numbers.kept().len(), 0);
     }
 
     #[test]

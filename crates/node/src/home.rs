@@ -114,9 +114,8 @@ impl Home {
     pub fn lose(&mut self, node: Node) {
         let due = self.protocol.lose(node);
         self.nodes.remove(&node);
-        if self.protocol.ledger().records_of(node).next().is_some() {
-            self.lost.insert(node);
-        }
+        // Also before this home decides: then the ledger has still to hear of its writers.
+        self.lost.insert(node);
         self.note(due, &[node]);
     }
 

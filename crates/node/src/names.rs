@@ -421,7 +421,11 @@ impl EtcdCluster {
         let _ = self.numbers.note_epoch(None);
         let rebuilt = directory::described(objects).and_then(|mut all| {
             // What all others know by that name is theirs, though etcd has lost it: one of this node alone does not take its place.
-            all.retain(|(name, own)| self.cluster.object(name).is_none_or(|id| id == own.id));
+            let mut kept = self.numbers.kept();
+            let is_another = |name: &str, id| self.cluster.object(name).is_some_and(|known| known != id);
+            kept.extend(all.iter().filter(|(name, own)| is_another(name, own.id)).map(|(_, own)| own.id.get()));
+            all.retain(|(_, own)| !kept.contains(&own.id.get()));
+            self.numbers.note_kept(kept)?;
             let put = self.cluster.rebuild(&all, self.numbers.highest())?;
             Ok(directory::are_put(&all, &put))
         });

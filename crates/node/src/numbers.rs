@@ -18,7 +18,8 @@ use stillframe_roster::writer::Node;
 
 /// In the directory of objects: the number that this machine had last, the highest one that it has heard of, the directory's own, and
 /// the epoch of etcd's data. A second line has the number of the job, and those that the machine had in it before its last one, the newest
-/// last: a directory may be left of a job that was killed, in which other nodes had the numbers.
+/// last: a directory may be left of a job that was killed, in which other nodes had the numbers. A third line has the ids of objects of this node
+/// alone.
 const FILE: &str = "runtime.node";
 
 /// Numbers, and their file.
@@ -44,6 +45,8 @@ struct Noted {
     former: Vec<Node>,
     /// In which all objects of the directory were in etcd; none if some may never have been.
     epoch: Option<u64>,
+    /// Objects of this node alone: others have another one of the name, or removed it, and a program of this node has written it.
+    kept: BTreeSet<u64>,
 }
 
 impl Numbers {
@@ -98,6 +101,23 @@ impl Numbers {
         }
     }
 
+    /// Objects that are of this node alone until somebody removes them here, by their ids.
+    pub(crate) fn kept(&self) -> BTreeSet<u64> {
+        self.noted().as_ref().map(|noted| noted.kept.clone()).unwrap_or_default()
+    }
+
+    /// These objects are of this node alone.
+    ///
+    /// # Errors
+    /// Those of the system.
+    pub(crate) fn note_kept(&self, kept: BTreeSet<u64>) -> Result<()> {
+        let mut noted = self.noted();
+        match noted.clone() {
+            Some(known) if known.kept != kept => self.write(&mut noted, Noted { kept, ..known }),
+            _ => Ok(()),
+        }
+    }
+
     /// This machine has this number from now on.
     ///
     /// # Errors
@@ -105,8 +125,14 @@ impl Numbers {
     pub(crate) fn join(&self, own: Node) -> Result<()> {
         let former = self.all_former();
         let mut noted = self.noted();
-        let (highest, epoch) = noted.as_ref().map_or((own, None), |noted| (noted.highest.max(own), noted.epoch));
-        self.write(&mut noted, Noted { own: Some(own), highest, former, epoch })
+        let known = noted.clone().unwrap_or(Noted {
+            own: None,
+            highest: own,
+            former: Vec::new(),
+            epoch: None,
+            kept: BTreeSet::new(),
+        });
+        self.write(&mut noted, Noted { own: Some(own), highest: known.highest.max(own), former, ..known })
     }
 
     /// There is a node of this number.
@@ -165,7 +191,9 @@ impl Numbers {
         let own = new.own.map_or_else(|| "-".into(), |own| own.0.to_string());
         let epoch = new.epoch.map_or_else(String::new, |epoch| format!(" {epoch}"));
         let former: Vec<String> = new.former.iter().map(|node| node.0.to_string()).collect();
-        let text = format!("{own} {} {}{epoch}\n{} {}\n", new.highest.0, self.memory, self.job, former.join(" "));
+        let kept: Vec<String> = new.kept.iter().map(u64::to_string).collect();
+        let (former, kept) = (former.join(" "), kept.join(" "));
+        let text = format!("{own} {} {}{epoch}\n{} {former}\n{kept}\n", new.highest.0, self.memory, self.job);
         fs::write(&part, text).map_err(Error::io("write", &part))?;
         fs::rename(&part, &self.path).map_err(Error::io("rename", &self.path))?;
         *noted = Some(new);
@@ -174,8 +202,9 @@ impl Numbers {
 }
 
 fn read(text: &str, job: u64) -> Option<Noted> {
-    let (first, second) = text.split_once('\n').unwrap_or((text, ""));
-    let mut words = first.split_whitespace();
+    let mut lines = text.lines();
+    let mut line = || lines.next().unwrap_or_default().split_whitespace();
+    let (mut words, mut second, third) = (line(), line(), line());
     let number = |word: &str| word.parse().ok().filter(|number| *number <= NUMBER_MAX).map(Node);
     let own = match words.next()? {
         "-" => None,
@@ -184,12 +213,12 @@ fn read(text: &str, job: u64) -> Option<Noted> {
     let highest = words.next().and_then(number).into_iter().chain(own).max()?;
     // Behind the directory's own.
     let epoch = words.nth(1).and_then(|word| word.parse().ok());
-    let mut second = second.split_whitespace();
     if second.next().is_some_and(|other| other.parse() != Ok(job)) {
-        return Some(Noted { own: None, highest, former: Vec::new(), epoch: None });
+        return Some(Noted { own: None, highest, former: Vec::new(), epoch: None, kept: BTreeSet::new() });
     }
+    let kept = third.map_while(|word| word.parse().ok()).collect();
     let former = if own.is_some() { second.map_while(number).collect() } else { Vec::new() };
-    Some(Noted { own, highest, former, epoch })
+    Some(Noted { own, highest, former, epoch, kept })
 }
 
 #[cfg(test)]
@@ -244,9 +273,12 @@ mod tests {
         first.join(Node(3)).unwrap();
         first.join(Node(5)).unwrap();
         first.note_epoch(Some(9)).unwrap();
+        first.note_kept(BTreeSet::from([4, u64::MAX])).unwrap();
+        assert_eq!(Numbers::open(regions.path(), 1).kept(), BTreeSet::from([4, u64::MAX]));
         first.note_peers(9, Vec::new(), BTreeSet::new());
         let other = Numbers::open(regions.path(), 2);
         assert_eq!((other.former(), other.all_former(), other.epoch(), other.peers()), (None, Vec::new(), None, None));
+        assert_eq!(other.kept(), BTreeSet::new());
         assert_eq!((other.highest(), other.memory()), (Some(Node(5)), first.memory()));
         other.join(Node(7)).unwrap();
         assert_eq!(Numbers::open(regions.path(), 2).all_former(), [Node(7)]);
@@ -256,7 +288,8 @@ mod tests {
     #[test]
     fn a_file_of_one_number_one_of_two_and_one_of_none() {
         let noted = |own: Option<u32>, highest| {
-            Some(Noted { own: own.map(Node), highest: Node(highest), former: Vec::new(), epoch: None })
+            let (former, kept) = (Vec::new(), BTreeSet::new());
+            Some(Noted { own: own.map(Node), highest: Node(highest), former, epoch: None, kept })
         };
         assert_eq!(read_own("4"), noted(Some(4), 4));
         assert_eq!(read_own("4 2"), noted(Some(4), 4));
