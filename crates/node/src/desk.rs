@@ -190,8 +190,20 @@ impl Desk {
                 return self.receive_many(from, message);
             }
             Message::Ask(Ask { object, name, .. }) | Message::Layouts(Layouts { object, name, .. }) => {
-                self.find(*object, name)?;
+                self.find(*object, name, from)?;
                 *object
+            }
+            Message::Describe(asked) => {
+                return {
+                    self.describe(from, asked);
+                    Ok(())
+                };
+            }
+            Message::Description(described) => {
+                return {
+                    self.note_description(described);
+                    Ok(())
+                };
             }
             Message::Roster(roster) => roster.object,
             Message::RosterChange(change) => change.object,
@@ -218,7 +230,7 @@ impl Desk {
         match message {
             Message::Reports(reports) => {
                 for ObjectReport { object, name, report } in reports {
-                    let found = self.find(object, &name);
+                    let found = self.find(object, &name, from);
                     let taken = self.with(object, |one, around| one.take_report(from, report, around));
                     done = done.and(found).and(taken.unwrap_or(Ok(())));
                 }

@@ -471,17 +471,18 @@ impl Inner {
     fn ask_names(&self, unknown: &Receiver<Vec<Unknown>>) {
         while let Ok(first) = unknown.recv() {
             // Many may have spoken of one meanwhile.
-            let all: BTreeMap<ObjectId, String> = first.into_iter().chain(unknown.try_iter().flatten()).collect();
-            for (id, name) in all {
+            let all = first.into_iter().chain(unknown.try_iter().flatten());
+            let all: BTreeMap<ObjectId, Unknown> = all.map(|unknown| (unknown.id, unknown)).collect();
+            for unknown in all.into_values() {
                 if self.has_ended() {
                     return;
                 }
                 let removals = self.desk().removals();
-                match self.cluster.names().get(&name) {
-                    Ok(Some(there)) => self.change(|desk| desk.take_found(id, &name, &there, removals)),
+                match self.cluster.names().get(&unknown.name) {
+                    Ok(Some(there)) => self.change(|desk| desk.take_found(unknown, &there, removals)),
                     // When it is there, the names tell of it.
                     Ok(None) => {}
-                    Err(_) => self.desk().find_later(id, &name),
+                    Err(_) => self.desk().find_later(unknown),
                 }
             }
         }

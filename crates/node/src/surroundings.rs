@@ -46,8 +46,14 @@ pub(crate) struct Todo {
     pub(crate) unknown: Vec<Unknown>,
 }
 
-/// An object that others speak of and that is not known here, to be asked for where the names are kept.
-pub(crate) type Unknown = (ObjectId, String);
+/// An object that another node speaks of and that is not known here, to be asked for where the names are kept.
+#[derive(Debug, Clone)]
+pub(crate) struct Unknown {
+    pub(crate) id: ObjectId,
+    pub(crate) name: String,
+    /// Which node spoke of it.
+    pub(crate) from: Node,
+}
 
 impl Surroundings<'_> {
     pub(crate) fn send(&mut self, to: Node, message: Message) {

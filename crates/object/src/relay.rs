@@ -2,6 +2,7 @@
 //! fragments to read with elements that are there.
 
 use crate::board::{Attached, Entry, LockedBoard};
+use crate::description::Description;
 use crate::error::Result;
 use crate::home;
 use crate::layout;
@@ -105,6 +106,11 @@ impl Relay {
     /// The object's name.
     pub fn name(&self) -> &str {
         &self.shared.name
+    }
+
+    /// What the object is.
+    pub fn description(&self) -> &Description {
+        &self.shared.description
     }
 
     /// The object's id.

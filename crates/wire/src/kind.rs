@@ -33,6 +33,8 @@ kinds! {
     LAYOUTS = 20, "How fragments of a node's writers lie.";
     ROSTER = 21, "Who writes an object, on all nodes.";
     ROSTER_CHANGE = 22, "Who else writes it since then, and who does no more.";
+    DESCRIBE = 23, "Asks what an object is.";
+    DESCRIPTION = 24, "The answer.";
     SUBSCRIBE = 32, "Asks for elements of a version.";
     UNSUBSCRIBE = 33, "Asks for them no more.";
     SOURCES = 34, "What will be sent per version, and where it goes.";

@@ -9,7 +9,7 @@ use crate::{
     kind::Kind,
     liveness::Bye,
     reader::Reader,
-    roster::{Ask, Layouts, ObjectChange, ObjectDecision, ObjectReport, Roster, RosterChange},
+    roster::{Ask, Describe, Description, Layouts, ObjectChange, ObjectDecision, ObjectReport, Roster, RosterChange},
     writer::Writer,
 };
 
@@ -91,6 +91,10 @@ messages! {
     Roster(Roster) = ROSTER;
     /// What is new since a roster.
     RosterChange(RosterChange) = ROSTER_CHANGE;
+    /// Asks what an object is that the other side spoke of.
+    Describe(Describe) = DESCRIBE;
+    /// The answer.
+    Description(Description) = DESCRIPTION;
     /// Asks for elements of a version.
     Subscribe(Box<Subscribe>) = SUBSCRIBE;
     /// Asks for them no more.

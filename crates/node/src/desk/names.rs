@@ -2,12 +2,17 @@
 
 use super::Desk;
 use crate::error::Result;
+use crate::known::numbers;
+use crate::surroundings::Unknown;
 use crate::watched::Watched;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::num::NonZeroU64;
-use stillframe_object::Description;
 use stillframe_object::hints::bit_of;
-use stillframe_wire::ObjectId;
+use stillframe_object::{Description, bindings as bindings_of};
+use stillframe_roster::writer::Node;
+use stillframe_wire::data::FragmentText;
+use stillframe_wire::roster::{self as wire, Describe};
+use stillframe_wire::{Message, ObjectId};
 
 /// What is known of a name.
 #[derive(Debug, Clone, Copy, Default)]
@@ -32,7 +37,9 @@ pub(super) struct Names {
     /// Objects whose names the directory could not take: for want of room, say, or because another object has the name there.
     missing: BTreeMap<String, Description>,
     /// Objects that others spoke of, while the directory or who keeps the names could not be asked.
-    unasked: BTreeMap<ObjectId, String>,
+    unasked: BTreeMap<ObjectId, Unknown>,
+    /// Objects of whose names others are kept, and what they are was asked of a node that spoke of them.
+    undescribed: BTreeSet<ObjectId>,
 }
 
 impl Desk {
@@ -87,8 +94,8 @@ impl Desk {
         }
     }
 
-    /// Makes an object known to this node that others speak of.
-    pub(super) fn find(&mut self, id: ObjectId, name: &str) -> Result<()> {
+    /// Makes an object known to this node that another one speaks of.
+    pub(super) fn find(&mut self, id: ObjectId, name: &str, from: Node) -> Result<()> {
         if self.watched.contains_key(&id) {
             return Ok(());
         }
@@ -98,13 +105,13 @@ impl Desk {
             // asked without the desk's lock.
             Ok(_) => {
                 self.names.awaited.insert(name.into(), id);
-                self.todo.unknown.push((id, name.into()));
+                self.todo.unknown.push(Unknown { id, name: name.into(), from });
             }
             Err(error) => {
                 let until = "until this node can say what it has of the object, nothing new of it becomes complete";
                 let advice = format!("where it stays so, remove the object: still rm --force '{name}'");
                 self.say(id, name, format!("{error}; {until}; {advice}"));
-                self.find_later(id, name);
+                self.find_later(Unknown { id, name: name.into(), from });
                 return Err(error.into());
             }
         }
@@ -112,15 +119,15 @@ impl Desk {
     }
 
     /// Others speak of an object, and whoever knows of it cannot be asked now. A home that waits for this node says nothing once more.
-    pub(crate) fn find_later(&mut self, id: ObjectId, name: &str) {
-        self.names.unasked.insert(id, name.into());
+    pub(crate) fn find_later(&mut self, unknown: Unknown) {
+        self.names.unasked.insert(unknown.id, unknown);
     }
 
     /// Looks once more for what could not be asked for.
     pub(crate) fn find_again(&mut self) {
-        for (id, name) in std::mem::take(&mut self.names.unasked) {
+        for Unknown { id, name, from } in std::mem::take(&mut self.names.unasked).into_values() {
             // What fails again is kept in mind again.
-            let _ = self.find(id, &name);
+            let _ = self.find(id, &name, from);
         }
     }
 
@@ -130,10 +137,36 @@ impl Desk {
     }
 
     /// What was asked for without the lock is taken if nothing was removed meanwhile. Else it is asked for again.
-    pub(crate) fn take_found(&mut self, id: ObjectId, name: &str, there: &Description, removals: u64) {
-        match self.names.removals == removals {
-            true => self.note_found(id, name, there),
-            false => self.todo.unknown.push((id, name.into())),
+    pub(crate) fn take_found(&mut self, unknown: Unknown, there: &Description, removals: u64) {
+        let Unknown { id, name, from } = unknown;
+        if self.names.removals != removals {
+            self.todo.unknown.push(Unknown { id, name, from });
+        } else if ObjectId(there.id) == id {
+            self.note_found(id, &name, there);
+        } else if !self.watched.contains_key(&id) {
+            // Two were created apart from each other, and etcd lost its data: the one that was put there first has the name. The home of
+            // the other one goes on to ask this node, which knows what it is from nobody else.
+            self.names.undescribed.insert(id);
+            self.outbox.push(from, Message::Describe(Describe { object: id, name }));
+        }
+    }
+
+    /// Answers what an object of this node is.
+    pub(super) fn describe(&mut self, to: Node, asked: &Describe) {
+        if let Some(one) = self.watched.get_mut(&asked.object) {
+            let Description { text, bindings, initial, .. } = one.known().relay.description().clone();
+            let text = FragmentText { text, bindings: bindings_of(&bindings) };
+            let (object, name) = (asked.object, asked.name.clone());
+            self.outbox.push(to, Message::Description(wire::Description { object, name, initial, text }));
+        }
+    }
+
+    /// Another node said what an object is that it spoke of.
+    pub(super) fn note_description(&mut self, described: &wire::Description) {
+        if self.names.undescribed.remove(&described.object) {
+            let wire::Description { object, name, initial, text } = described;
+            let (bindings, text) = (numbers(text), text.text.clone());
+            self.watch_without_name(name, &Description { id: object.0, text, bindings, initial: *initial });
         }
     }
 
@@ -213,6 +246,12 @@ impl Desk {
             }
             None => {}
         }
+        self.watch_without_name(name, wanted);
+    }
+
+    /// Watches an object that no program of this node can have, as its name leads to another one here: others need not wait for it.
+    fn watch_without_name(&mut self, name: &str, wanted: &Description) {
+        let id = ObjectId(wanted.id);
         let is_another = match self.objects.names().get(name) {
             Ok(there) => there.is_none_or(|there| there.id != wanted.id),
             Err(_) => false,
@@ -241,6 +280,7 @@ impl Desk {
             self.names.missing.remove(name);
         }
         self.names.unasked.remove(&id);
+        self.names.undescribed.remove(&id);
         self.forget(id);
         let named = self.note_name(name);
         if named.created == Some(id.0) {

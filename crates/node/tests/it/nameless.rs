@@ -74,6 +74,24 @@ fn an_object_whose_name_another_one_has_on_a_node_goes_on_elsewhere() {
     }
 }
 
+/// The same, but etcd has lost its data, and node 1 put its own there first: nobody tells it of the other one.
+#[test]
+fn an_object_goes_on_though_its_name_leads_to_another_one_where_names_are_kept() {
+    let _watchdog = watchdog(240);
+    for home in [0, 1] {
+        let mut nodes = Nodes::new("first", 2);
+        let object = created_at(&nodes, home, names());
+        nodes.stop(1);
+        std::fs::remove_dir_all(nodes.dir(1)).unwrap();
+        let apart = Objects::options().dir(nodes.dir(1)).open().unwrap();
+        let apart = apart.create(object.name(), "var u [4] int64").create().unwrap();
+        nodes.rename(&apart);
+        nodes.start(1);
+        goes_on(&object);
+        goes_on(&apart);
+    }
+}
+
 fn name_file(nodes: &Nodes, node: usize, name: &str) -> PathBuf {
     nodes.dir(node).join(".objects/names").join(name)
 }

@@ -3,6 +3,7 @@
 mod change;
 mod decision;
 mod declared;
+mod description;
 mod proposal;
 mod readiness;
 mod record;
@@ -12,4 +13,5 @@ mod report;
 pub use change::ObjectChange;
 pub use decision::ObjectDecision;
 pub use declared::{Ask, Declared, Layouts, Roster, RosterChange};
+pub use description::{Describe, Description};
 pub use report::ObjectReport;

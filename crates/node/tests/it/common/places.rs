@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use stillframe_node::Runtime;
 use stillframe_node::cluster::Cluster;
 use stillframe_node::network::{Incoming, Network, Outgoing, Traffic, Transmission};
-use stillframe_object::{Description, Error, Names, Objects, Result};
+use stillframe_object::{Description, Error, Names, Object, Objects, Result};
 use stillframe_roster::writer::{Node, Revision};
 use stillframe_wire::{Message, ObjectId};
 
@@ -495,6 +495,15 @@ impl Nodes {
     #[allow(dead_code, reason = "not all suites do")]
     pub fn asks_names(&self) -> bool {
         self.kept.is_asked.load(Ordering::SeqCst)
+    }
+
+    /// Has a name lead to this object where names are kept, as after a loss of what was there, and tells nobody.
+    #[allow(dead_code, reason = "not all suites do")]
+    pub fn rename(&self, object: &Object) {
+        let (names, name) = (self.kept.names.names(), object.name());
+        let there = names.get(name).unwrap().expect("it leads to another one");
+        assert!(names.remove(name, there.id).unwrap());
+        names.put(name, object.description()).unwrap();
     }
 
     /// How many versions were lost on their way.

@@ -21,11 +21,13 @@ use stillframe_wire::{
     },
     hello::{Hello, Protocols, Refuse},
     liveness::Bye,
-    roster::{Ask, Declared, Layouts, ObjectChange, ObjectDecision, ObjectReport, Roster, RosterChange},
+    roster::{
+        Ask, Declared, Describe, Description, Layouts, ObjectChange, ObjectDecision, ObjectReport, Roster, RosterChange,
+    },
 };
 
 /// How many kinds there are.
-pub const KINDS: usize = 29;
+pub const KINDS: usize = 31;
 
 pub struct Maker {
     state: u64,
@@ -493,6 +495,11 @@ impl Maker {
             27 => {
                 let groups = self.many(3, Self::group_ranks);
                 Message::GroupListed(GroupListed { number: subscription, groups })
+            }
+            28 => Message::Describe(Describe { object: self.object(), name: self.name() }),
+            29 => {
+                let (object, name, text) = (self.object(), self.name(), self.fragment());
+                Message::Description(Description { object, name, initial: version, text })
             }
             _ => Message::Lost(Lost { subscription, version, cause: self.cause(), who: self.maybe(Self::who) }),
         }

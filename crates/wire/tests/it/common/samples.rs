@@ -21,7 +21,9 @@ use stillframe_wire::{
     },
     hello::{Hello, Protocols, Refuse},
     liveness::Bye,
-    roster::{Ask, Declared, Layouts, ObjectChange, ObjectDecision, ObjectReport, Roster, RosterChange},
+    roster::{
+        Ask, Declared, Describe, Description, Layouts, ObjectChange, ObjectDecision, ObjectReport, Roster, RosterChange,
+    },
 };
 
 fn object(id: u64) -> ObjectId {
@@ -255,6 +257,11 @@ pub fn all() -> Vec<(&'static str, Message)> {
                     },
                 ],
             }),
+        ),
+        ("describe", Message::Describe(Describe { object: object(3), name: "heat".into() })),
+        (
+            "description",
+            Message::Description(Description { object: object(3), name: "heat".into(), initial: 7, text: layout() }),
         ),
         (
             "roster-change",
