@@ -11,7 +11,7 @@ use stillframe_object::relay::{LocalFragment, Relay};
 use stillframe_object::{Cause, Part, Writer as Named};
 use stillframe_roster::readiness::{Loss, Share};
 use stillframe_roster::runtime::Runtime;
-use stillframe_roster::writer::{Version, Who, Writer};
+use stillframe_roster::writer::{Node, Version, Who, Writer};
 use stillframe_wire::ObjectId;
 use stillframe_wire::data::FragmentText;
 use stillframe_wire::roster::Declared;
@@ -30,6 +30,9 @@ pub(crate) struct Known {
     pub(crate) pins: BTreeMap<Version, BTreeMap<Writer, Snapshot>>,
     /// Writers of nodes that were lost, as the home said last before.
     pub(crate) lost: Vec<Lost>,
+    /// What writers of a machine had declared whose runtime was started again, by the node that it is now: if that one ends before it has
+    /// said so anew, nobody else knows of them.
+    pub(crate) restarted: BTreeMap<Node, Vec<Declared>>,
 }
 
 /// A writer of a node that was lost. If the home was lost with it, the next one has never heard of it.
@@ -111,9 +114,22 @@ impl Known {
         parts.collect::<Vec<_>>().join("; ")
     }
 
+    /// The runtime of a machine was started again, as another node, which says anew what its writers declared.
+    pub(crate) fn replace(&mut self, former: Node, node: Node) {
+        let declared = self.end(former);
+        self.restarted.insert(node, declared);
+    }
+
+    /// What writers of a node had declared that is no more.
+    fn end(&mut self, node: Node) -> Vec<Declared> {
+        let before = self.restarted.remove(&node).unwrap_or_default();
+        let declared = self.roster.end(node);
+        if declared.is_empty() { before } else { declared }
+    }
+
     /// Notes the writers of a node that was lost, as they had declared.
-    pub(crate) fn lose(&mut self, declared: &[Declared]) {
-        for one in declared {
+    pub(crate) fn lose(&mut self, node: Node) {
+        for one in self.end(node) {
             // What cannot be read now could not before.
             let Ok((_, elements)) = self.relay.fragment(&one.layout.text, &numbers(&one.layout)) else { continue };
             self.lost.push(Lost { who: Who { writer: one.writer, rank: one.rank }, elements, from: one.from });

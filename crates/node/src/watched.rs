@@ -56,13 +56,15 @@ pub(crate) struct Watched {
 }
 
 impl Watched {
-    pub(crate) fn new(object: &Object, node: Node) -> Watched {
+    pub(crate) fn new(object: &Object, node: Node) -> Result<Watched> {
         let relay = object.relay();
-        let protocol = Runtime::new(node, relay.initial());
+        let mut protocol = Runtime::new(node, relay.initial());
+        protocol.set_floor(relay.newest_complete()?);
         let (local, pins, lost) = (BTreeMap::new(), BTreeMap::new(), Vec::new());
         let (id, roster) = (ObjectId(relay.id()), Heard::default());
-        let known = Known { id, relay, protocol, roster, local, pins, lost };
-        Watched {
+        let restarted = BTreeMap::new();
+        let known = Known { id, relay, protocol, roster, local, pins, lost, restarted };
+        Ok(Watched {
             known,
             has_name: true,
             home: None,
@@ -80,12 +82,12 @@ impl Watched {
             unpinned: Vec::new(),
             subscriptions: Subscriptions::default(),
             readers: Readers::default(),
-        }
+        })
     }
 
     /// One whose name this node's directory does not have: other nodes are told that nobody here writes it, and its home can be here.
-    pub(crate) fn without_name(object: &Object, node: Node) -> Watched {
-        Watched { has_name: false, ..Watched::new(object, node) }
+    pub(crate) fn without_name(object: &Object, node: Node) -> Result<Watched> {
+        Ok(Watched { has_name: false, ..Watched::new(object, node)? })
     }
 
     /// The directory has its name.
@@ -687,8 +689,7 @@ impl Watched {
     /// The runtime of a machine was started again, as another node.
     pub(crate) fn replace(&mut self, former: Node, node: Node, around: &mut Surroundings) -> Result<()> {
         self.subscriptions.forget(former);
-        // What its writers declared, the new one says anew.
-        drop(self.known.roster.end(former));
+        self.known.replace(former, node);
         if let Some(home) = &mut self.home {
             home.replace(former, node);
         }
@@ -699,8 +700,7 @@ impl Watched {
     /// A node was lost.
     pub(crate) fn lose(&mut self, node: Node, around: &mut Surroundings) -> Result<()> {
         self.subscriptions.forget(node);
-        let declared = self.known.roster.end(node);
-        self.known.lose(&declared);
+        self.known.lose(node);
         let looked = self.readers.look_again(&mut self.known, around);
         if let Some(home) = &mut self.home {
             home.lose(node);

@@ -123,6 +123,14 @@ impl Relay {
         self.shared.description.initial
     }
 
+    /// The newest version that this node's programs know to be complete over all nodes; the initial one where none was.
+    ///
+    /// # Errors
+    /// Those of the region that says so.
+    pub fn newest_complete(&self) -> Result<Version> {
+        self.shared.newest_announced()
+    }
+
     /// All elements of the object.
     ///
     /// # Errors
@@ -252,18 +260,22 @@ impl Relay {
         if !remote.is_empty() || !members.list.is_empty() {
             home::follow(&self.shared, &mut board, &mut members)?;
         }
-        let known = members.list.values().filter(|member| member.is_remote());
-        let mut known: BTreeMap<(u32, u32), &Member> = known
-            .filter_map(|member| member.attached.remote.as_ref().map(|there| ((there.node, there.number), member)))
-            .collect();
+        let mut known: BTreeMap<(u32, u32), Vec<&Member>> = BTreeMap::new();
+        for member in members.list.values() {
+            let there = member.attached.remote.as_ref();
+            there.into_iter().for_each(|there| known.entry((there.node, there.number)).or_default().push(member));
+        }
         let mut changes = Vec::new();
         for one in remote {
-            changes.extend(match known.remove(&(one.remote.node, one.remote.number)) {
+            let of_number = known.get_mut(&(one.remote.node, one.remote.number));
+            let same =
+                of_number.and_then(|all| Some(all.swap_remove(all.iter().position(|member| one.matches(member))?)));
+            changes.extend(match same {
                 Some(member) => one.changes(member),
                 None => one.attach(&mut board)?,
             });
         }
-        let (entries, stays) = self.forget(&board, remote, known.into_values().collect())?;
+        let (entries, stays) = self.forget(&board, remote, known.into_values().flatten().collect())?;
         for entry in changes.into_iter().chain(entries) {
             board.add(entry)?;
         }
@@ -303,10 +315,14 @@ impl Relay {
     /// Fragments of other nodes that are told of no more, and that a complete version consists of: no other has their elements of it.
     fn needed(&self, board: &LockedBoard<'_>, remote: &[RemoteFragment], complete: Version) -> Result<BTreeSet<u32>> {
         let members = Members::of_locked(&self.shared, board)?;
-        let told: BTreeSet<(u32, u32)> = remote.iter().map(|one| (one.remote.node, one.remote.number)).collect();
-        let is_told = |there: &Remote| told.contains(&(there.node, there.number));
+        let told: BTreeMap<(u32, u32), &RemoteFragment> =
+            remote.iter().map(|one| ((one.remote.node, one.remote.number), one)).collect();
+        let is_told = |member: &Member| {
+            let there = member.attached.remote.as_ref()?;
+            Some(told.get(&(there.node, there.number)).is_some_and(|one| one.matches(member)))
+        };
         let parts = members.list.values().filter(|member| member.is_in(complete));
-        let parts = parts.filter_map(|member| Some((member, is_told(member.attached.remote.as_ref()?))));
+        let parts = parts.filter_map(|member| Some((member, is_told(member)?)));
         let (told, untold): (Vec<_>, Vec<_>) = parts.partition(|(_, is_told)| *is_told);
         let needed = untold.into_iter().map(|(member, _)| member);
         let needed = needed.filter(|member| !told.iter().any(|(other, _)| other.has_any(&member.elements)));
@@ -409,6 +425,19 @@ impl Relay {
 }
 
 impl RemoteFragment {
+    /// Whether a board's entry tells of this fragment. Nodes and fragments have numbers of one job: in the next one another fragment may
+    /// have those of one that the board still keeps.
+    fn matches(&self, member: &Member) -> bool {
+        let attached = &member.attached;
+        let is_back = member.has_died() && !self.died;
+        attached
+            .remote
+            .as_ref()
+            .is_some_and(|there| (there.node, there.number) == (self.remote.node, self.remote.number))
+            && (attached.process, &attached.text, &attached.bindings) == (self.process, &self.text, &self.bindings)
+            && !is_back
+    }
+
     /// Puts it on a board; what has become of it since then.
     fn attach(&self, board: &mut LockedBoard<'_>) -> Result<Vec<Entry>> {
         let number = board.next_number()?;

@@ -14,7 +14,7 @@ use crate::{
     message::{Decision, Ended, Proposal, Refused, Report, Unpinned},
     planted::{Bug, Planted},
     readiness::Readiness,
-    writer::{Elements, Node, Record, Revision, Version, Writer},
+    writer::{Elements, Node, Record, Revision, Version},
 };
 
 /// What the home knows of a node.
@@ -142,18 +142,6 @@ impl Home {
         }
     }
 
-    /// Sets the former numbers of runtimes that were started again, each with the one that it has now: what former homes said of these is
-    /// not lost with them. To be set before any node has reported.
-    pub fn set_replaced(&mut self, former: impl IntoIterator<Item = (Node, Node)>) {
-        self.replaced = former.into_iter().collect();
-    }
-
-    /// Whether nobody has any more what a node of this number had.
-    pub(super) fn is_gone(&self, node: Node) -> bool {
-        let lives = |node: &Node| self.known(*node).is_some();
-        !lives(&node) && !self.replaced.get(&node).is_some_and(lives)
-    }
-
     /// Nodes that have not acknowledged the ceiling, so that sooner or later nothing becomes complete.
     pub fn unacknowledged(&self) -> &BTreeSet<Node> {
         self.ceilings.behind()
@@ -171,22 +159,8 @@ impl Home {
     /// A node was lost, with all that its writers published. Nodes with a new [decision](Self::decision) are returned.
     pub fn lose(&mut self, node: Node) -> BTreeSet<Node> {
         self.ledger.lose(node);
-        self.lead(BTreeSet::from([node]))
-    }
-
-    /// The runtime of a machine was started again: as another node, which will report the same writers by other names. Until
-    /// this both write the same, and what the new one reports is refused. Nodes with a new decision are returned.
-    pub fn replace(&mut self, former: Node, node: Node) -> BTreeSet<Node> {
-        let own: Vec<Writer> = self.ledger.records_of(former).map(|record| record.writer).collect();
-        own.into_iter().for_each(|writer| self.ledger.forget(writer));
-        self.nodes.remove(&former);
-        self.refused.remove(&former);
-        self.ceilings.forget(former);
-        // A ceiling that is heard of only now may name any of its numbers.
-        self.replaced.values_mut().filter(|now| **now == former).for_each(|now| *now = node);
-        self.replaced.insert(former, node);
-        self.admit(node);
-        self.lead(BTreeSet::from([former, node]))
+        let former = self.replaced.iter().filter(|(_, now)| **now == node).map(|(former, _)| *former);
+        self.lead(former.chain([node]).collect())
     }
 
     /// Takes what a runtime reports. Older reports, and those for other homes, are left alone. Nodes with a
@@ -379,7 +353,7 @@ impl Home {
         for node in touched {
             let is_unpinned = self.announced.nodes.contains(node) && !self.holds(*node, self.announced.version);
             let was_unpinned = if is_unpinned { !self.unpinned.insert(*node) } else { self.unpinned.remove(node) };
-            is_new |= is_unpinned != was_unpinned || is_unpinned && self.ledger.is_lost(*node);
+            is_new |= is_unpinned != was_unpinned || is_unpinned && self.is_lost(*node);
             let Some(proposal) = self.proposed.as_ref().filter(|proposal| proposal.nodes.contains(node)) else {
                 continue;
             };
@@ -410,7 +384,7 @@ impl Home {
             true => self.reports().map(|report| report.node).collect(),
             false => touched.into_iter().chain(reading).collect(),
         };
-        let unpinned = self.unpinned.iter().map(|node| Unpinned { node: *node, is_lost: self.ledger.is_lost(*node) });
+        let unpinned = self.unpinned.iter().map(|node| Unpinned { node: *node, is_lost: self.is_lost(*node) });
         let unpinned: Vec<Unpinned> = unpinned.collect();
         for node in nodes {
             let Some(made) = self.decide(node, &unpinned) else { continue };
@@ -493,3 +467,5 @@ mod merging;
 #[cfg(test)]
 #[path = "recount.rs"]
 mod recount;
+#[path = "restarts.rs"]
+mod restarts;

@@ -62,6 +62,8 @@ pub struct Ledger {
     records: BTreeMap<Writer, Record>,
     disputes: BTreeSet<Dispute>,
     lost: BTreeSet<Node>,
+    /// The newest version that was complete before the runtime of a node began, of those where one was.
+    pub(crate) floors: BTreeMap<Node, Version>,
     /// Versions whose rosters are fixed, with the first ones of their epochs: a stage that begins between was not known then.
     pub(crate) settled: BTreeMap<Version, Version>,
     /// The newest complete version where a home took over: whoever has a part in it keeps its place, whoever comes back.
@@ -87,6 +89,7 @@ impl Ledger {
             records: BTreeMap::new(),
             disputes: BTreeSet::new(),
             lost: BTreeSet::new(),
+            floors: BTreeMap::new(),
             settled: BTreeMap::new(),
             taken_over: None,
             ended: BTreeMap::new(),
@@ -423,6 +426,9 @@ impl Ledger {
         let count = || self.records.values().filter(|record| record.elements(version).is_some()).count();
         let members = *epoch.members.get_or_init(count);
         if members == 0 || !may_lack && (having < members || self.has_disputed(version)) {
+            return Ok(false);
+        }
+        if self.is_of_two_runs(version) {
             return Ok(false);
         }
         Ok(self.planted.has(Bug::OpenRosters) || self.closure(version)? == Closure::Closed)

@@ -63,6 +63,7 @@
 #![forbid(unsafe_code)]
 
 mod derived;
+mod floors;
 mod heirs;
 pub mod home;
 pub mod ledger;

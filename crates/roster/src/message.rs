@@ -123,6 +123,8 @@ pub struct Report {
     pub yielded: Option<Proposal>,
     /// The newest ceiling that it has heard of.
     pub ceiling: Ceiling,
+    /// The newest version that the node's programs knew to be complete before this runtime began; the initial one where none was.
+    pub floor: Version,
     /// What the node's readers wait for.
     pub wants: Vec<Want>,
 }

@@ -80,6 +80,7 @@ pub struct Runtime {
     yielded: Option<Proposal>,
     /// The newest that it has heard of.
     ceiling: Ceiling,
+    floor: Version,
     /// By reader, with what was answered last.
     wants: BTreeMap<u64, (Want, Option<Readiness>)>,
     wanted: u64,
@@ -105,10 +106,16 @@ impl Runtime {
             unpinned: Vec::new(),
             yielded: None,
             ceiling: Ceiling::initial(initial),
+            floor: initial,
             wants: BTreeMap::new(),
             wanted: 0,
             planted: Planted::default(),
         }
+    }
+
+    /// Sets the newest version that a former runtime of this machine told its programs to be complete. To be set before the first report.
+    pub fn set_floor(&mut self, version: Version) {
+        self.floor = version;
     }
 
     /// Whose it is.
@@ -459,6 +466,7 @@ impl Runtime {
             announced: self.announced.clone(),
             yielded: self.yielded.clone(),
             ceiling: self.ceiling.clone(),
+            floor: self.floor,
             wants,
         }
     }

@@ -163,6 +163,7 @@ mod tests {
             announced: proposal.clone(),
             yielded: None,
             ceiling: Ceiling::initial(1),
+            floor: 0,
             wants: Vec::new(),
         };
         let decision = Decision {

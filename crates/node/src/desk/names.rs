@@ -72,7 +72,7 @@ impl Desk {
         let id = ObjectId(object.description().id);
         match self.watched.get_mut(&id) {
             Some(one) => one.note_name(),
-            None => _ = self.watched.insert(id, Watched::new(&object, self.node)),
+            None => _ = self.watched.insert(id, Watched::new(&object, self.node)?),
         }
         let former = self.note_name(name).watched.replace(id).filter(|former| *former != id);
         former.into_iter().for_each(|former| self.forget(former));
@@ -259,8 +259,9 @@ impl Desk {
         if is_another
             && !self.watched.contains_key(&id)
             && let Ok(object) = self.objects.object_described(name, wanted)
+            && let Ok(one) = Watched::without_name(&object, self.node)
         {
-            self.watched.insert(id, Watched::without_name(&object, self.node));
+            self.watched.insert(id, one);
             self.look(id);
         }
     }

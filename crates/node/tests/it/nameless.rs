@@ -84,7 +84,7 @@ fn an_object_goes_on_though_its_name_leads_to_another_one_where_names_are_kept()
         nodes.stop(1);
         std::fs::remove_dir_all(nodes.dir(1)).unwrap();
         let apart = Objects::options().dir(nodes.dir(1)).open().unwrap();
-        let apart = apart.create(object.name(), "var u [4] int64").create().unwrap();
+        let apart = apart.create(object.name(), "var u [8] int32").create().unwrap();
         nodes.rename(&apart);
         nodes.start(1);
         goes_on(&object);

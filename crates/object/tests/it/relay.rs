@@ -145,6 +145,31 @@ fn an_heir_that_is_not_accepted_yet_takes_no_complete_version_away() {
     assert_eq!(object.newest().unwrap(), 5);
 }
 
+/// Numbers of nodes and fragments begin anew in another job, while the object and its board stay.
+#[test]
+fn a_fragment_with_the_numbers_of_a_former_one_is_another() {
+    let _watchdog = watchdog(60);
+    let former = remote(1, 0, 1, 1);
+    let dead = RemoteFragment { died: true, ..former.clone() };
+    let others = [
+        ("part", &former, remote(1, 0, 1, 0)),
+        ("process", &former, RemoteFragment { process: 2, ..former.clone() }),
+        ("life", &dead, former.clone()),
+    ];
+    for (what, former, other) in others {
+        let dir = Dir::new(&format!("another-{what}"));
+        let object = create(&dir);
+        let mut relay = object.relay();
+        relay.tell(std::slice::from_ref(former)).unwrap();
+        for _ in 0..2 {
+            relay.tell(std::slice::from_ref(&other)).unwrap();
+            let [writer] = &object.writers().unwrap()[..] else { panic!("{what}: {:?}", object.writers()) };
+            assert!(writer.is_alive, "{what}: {writer:?}");
+            assert_eq!(writer.who.0.writer.process, other.process, "{what}");
+        }
+    }
+}
+
 #[test]
 fn a_refused_fragment_goes_at_once() {
     let _watchdog = watchdog(60);

@@ -292,6 +292,10 @@ fn a_home_that_is_cut_off_completes_nothing_twice() {
     let explored = check("a node that is cut off with the home, one ahead", &cut_off_with_home(2, 1));
     assert_eq!(explored.newest, 2 + 1 + 2, "whoever takes the place goes on");
     check("a node that is cut off from one whose writer left", &cut_off_from_one_that_left());
+}
+
+#[test]
+fn a_home_that_is_cut_off_from_a_refused_writer_completes_nothing_twice() {
     check("a node that is cut off from one whose writer is refused", &cut_off_from_one_that_is_refused());
 }
 

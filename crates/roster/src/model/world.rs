@@ -438,8 +438,12 @@ impl World {
                 keep(&mut self.decisions[index][node], decision.clone(), self.kept);
             }
         }
+        // Numbers up to one that is gone are complete nowhere but on the side that was cut off.
+        let gone = home.ledger().taken_over.as_ref().filter(|taken_over| taken_over.is_gone());
+        let is_gone = |version: Version| gone.is_some_and(|gone| version <= gone.version);
         for (version, (_, members)) in &self.seen.announced {
-            if home.announced().version >= *version && !members_of(&home, *version).is_subset(members) {
+            let is_complete = home.announced().version >= *version && !is_gone(*version);
+            if is_complete && !members_of(&home, *version).is_subset(members) {
                 return Err(format!("version {version} was announced, and has got other writers"));
             }
         }

@@ -4,6 +4,7 @@
 use drepl::{IndexBox, IndexSet, Progression};
 use stillframe_roster::{
     home::Home,
+    message::Unpinned,
     readiness::Readiness,
     refusal::Refusal,
     runtime::{Event, Runtime},
@@ -91,6 +92,61 @@ fn come_back(is_new_home: bool) {
     let refused = exchange(&mut home, &mut [&mut stays, &mut heir, &mut back]);
     assert!(home.ledger().is_whole(3).unwrap(), "it is complete; {refused:?}");
     assert_eq!(writer_of(&home, 3), who(2, 2).writer, "whose elements others have read; {refused:?}");
+}
+
+/// All runtimes were started again, and one node is new: what a former run left on the other fits to what it writes.
+#[test]
+fn no_version_is_made_of_two_runs() {
+    for floor in [0, 5] {
+        let (mut left, mut new) = (node(0), node(1));
+        left.set_floor(floor);
+        left.restore(who(0, 0), vec![Stage::member(1, range(0, 4))]);
+        left.publish(who(0, 0).writer, 5).unwrap();
+        new.declare(who(1, 1), Stage::member(1, range(4, 8))).unwrap();
+        let mut home = Home::new(1, range(0, 8), 0, [0, 1].map(Node));
+        for version in 1..=5 {
+            new.publish(who(1, 1).writer, version).unwrap();
+            exchange(&mut home, &mut [&mut left, &mut new]);
+        }
+        let announced = home.announced().version;
+        assert_eq!(announced, if floor == 0 { 5 } else { 0 }, "without a floor nobody can know");
+        [&mut left, &mut new]
+            .into_iter()
+            .zip([0, 1])
+            .for_each(|(node, number)| node.publish(who(number, number).writer, 6).unwrap());
+        exchange(&mut home, &mut [&mut left, &mut new]);
+        assert_eq!(home.announced().version, 6, "this run has all of it");
+    }
+}
+
+/// What was complete stays so where all that wrote it are started again.
+#[test]
+fn a_version_of_a_former_run_stays_complete() {
+    let (mut left, mut other) = (node(0), node(1));
+    for (node, number, floor, elements) in [(&mut left, 0, 5, range(0, 4)), (&mut other, 1, 4, range(4, 8))] {
+        node.set_floor(floor);
+        node.restore(who(number, number), vec![Stage::member(1, elements)]);
+        node.publish(who(number, number).writer, 5).unwrap();
+    }
+    let mut home = Home::new(1, range(0, 8), 0, [0, 1].map(Node));
+    exchange(&mut home, &mut [&mut left, &mut other]);
+    assert_eq!(home.announced().version, 5);
+}
+
+/// The runtime of a machine was started again, and ends for good.
+#[test]
+fn what_a_machine_had_is_lost_with_its_last_runtime() {
+    let (mut here, mut there) = (node(0), node(1));
+    there.declare(who(1, 1), Stage::member(1, range(0, 8))).unwrap();
+    there.publish(who(1, 1).writer, 1).unwrap();
+    let mut home = Home::new(1, range(0, 8), 0, [0, 1].map(Node));
+    exchange(&mut home, &mut [&mut here, &mut there]);
+    home.replace(Node(1), Node(2));
+    let unpinned = |home: &Home| home.decision(Node(0)).unwrap().unpinned.clone();
+    let unpinned_by = |is_lost| vec![Unpinned { node: Node(1), is_lost }];
+    assert_eq!(unpinned(&home), unpinned_by(false), "its runtime may still hold it");
+    assert!(home.lose(Node(2)).contains(&Node(0)));
+    assert_eq!(unpinned(&home), unpinned_by(true));
 }
 
 /// A writer's fragment was accepted, and a version proposed with it; its runtime ends before it has heard that.

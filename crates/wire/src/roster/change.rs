@@ -106,6 +106,7 @@ impl ObjectChange {
             announced: self.announced,
             yielded: self.yielded,
             ceiling: self.ceiling,
+            floor: report.floor,
             wants: self.wants,
         };
         Ok(())

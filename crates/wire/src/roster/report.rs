@@ -33,7 +33,7 @@ impl Item for ObjectReport {
 }
 
 impl Item for Report {
-    const LEAST_BYTES: usize = 4 + 4 * 8 + 4 + 4 + 20 + 1 + 12 + 4;
+    const LEAST_BYTES: usize = 4 + 4 * 8 + 4 + 4 + 20 + 1 + 12 + 8 + 4;
 
     fn write(&self, to: &mut Writer<'_>) {
         to.item(&self.node);
@@ -43,6 +43,7 @@ impl Item for Report {
         to.item(&self.announced);
         to.item(&self.yielded);
         to.item(&self.ceiling);
+        to.item(&self.floor);
         to.item(&self.wants);
     }
 
@@ -60,6 +61,7 @@ impl Item for Report {
             announced: from.item()?,
             yielded: from.item()?,
             ceiling: from.item()?,
+            floor: from.item()?,
             wants: read_wants(from)?,
         })
     }

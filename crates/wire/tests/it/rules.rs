@@ -187,7 +187,8 @@ fn changes_make_the_newer_report_of_the_older() {
         let mut maker = Maker::new(seed);
         let (before, other) = (maker.report(), maker.report());
         // Some writers go, some come, some are told of anew, most stay.
-        let mut after = Report { serial: before.serial.saturating_add(1), node: before.node, ..other };
+        let (serial, node, floor) = (before.serial.saturating_add(1), before.node, before.floor);
+        let mut after = Report { serial, node, floor, ..other };
         let before = Report { serial: after.serial - 1, ..before };
         for told in &mut after.writers {
             told.record.writer.node = before.node;

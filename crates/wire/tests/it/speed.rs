@@ -46,6 +46,7 @@ fn report(writers: u32) -> Report {
         announced: pin,
         yielded: None,
         ceiling: Ceiling::initial(100),
+        floor: 0,
         wants: Vec::new(),
     }
 }

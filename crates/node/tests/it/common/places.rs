@@ -448,10 +448,15 @@ impl Nodes {
     /// and after that have the first node for theirs.
     #[allow(dead_code, reason = "not all suites do")]
     pub fn lose_beside_homes(&self, place: usize) {
-        let node = self.number(place);
-        self.cluster.living.write().unwrap().0.retain(|one| *one != node);
+        self.forget(place);
         let places = self.wires.runtimes.read().unwrap().len();
         (0..places).for_each(|at| self.tell_lost(at, place));
+    }
+
+    /// The same, and nobody tells that it is lost.
+    pub fn forget(&self, place: usize) {
+        let node = self.number(place);
+        self.cluster.living.write().unwrap().0.retain(|one| *one != node);
     }
 
     /// Tells the runtime of a node, if it runs, that another one is lost.

@@ -218,6 +218,7 @@ impl Maker {
             announced: self.any_proposal(),
             yielded: self.maybe(Self::any_proposal),
             ceiling: self.ceiling(),
+            floor: self.number(),
             wants: self.wants(),
         }
     }

@@ -1,0 +1,78 @@
+//! Runtimes that are started again, and know less than those before.
+
+use crate::common::watchdog;
+use crate::places::Nodes;
+use std::time::Duration;
+use stillframe_object::Error;
+use stillframe_roster::writer::Node;
+
+const LONG: Duration = Duration::from_secs(60);
+
+/// Its machine's file system is full, say: it joins, and ends before it has reported.
+#[test]
+fn writers_of_a_machine_are_lost_whose_runtime_ends_before_it_has_reported() {
+    let _watchdog = watchdog(240);
+    let mut nodes = Nodes::new("unreported", 3);
+    let objects = nodes.objects(2);
+    let mut created = (0..).map(|number| objects.create(&format!("u{number}"), "var u [8] int32").create().unwrap());
+    // Its home stays when the node ends.
+    let object = created.find(|object| object.description().id.get().is_multiple_of(2 * 3)).unwrap();
+    let mut writer = object.write("{ var v = u }").rank(5).attach().unwrap();
+    let there = nodes.objects(1).wait(object.name(), LONG).unwrap();
+    let mut all = there.read("{ var v = u }").attach().unwrap();
+    writer.publish(1).unwrap();
+    assert_eq!(there.wait_newer(0, LONG).unwrap(), 1);
+    let (former, again) = (nodes.number(2), Node(77));
+    nodes.stop(2);
+    nodes.forget(2);
+    for at in [0, 1] {
+        nodes.runtime(at).replaced(former, again);
+        nodes.runtime(at).lost(again);
+    }
+    let error = all.reattach(1, LONG).unwrap_err();
+    assert!(matches!(error, Error::Lost { .. } | Error::LostElsewhere { .. }), "{error}");
+    assert!(error.to_string().contains("rank 5"), "{error}");
+}
+
+/// What is left of a former run fits to what a new node writes in this one.
+#[test]
+fn no_version_is_made_of_two_runs() {
+    let _watchdog = watchdog(240);
+    let mut nodes = Nodes::new("runs", 2);
+    let here = nodes.objects(0).create("u", "var u [8] int32").create().unwrap();
+    let there = nodes.objects(1).wait("u", LONG).unwrap();
+    let mut upper = here.write("{ var v [x:4] = u[x] }").attach().unwrap();
+    let mut lower = there.write("{ var v [x:4] = u[x+4] }").attach().unwrap();
+    for version in 1..=5 {
+        for writer in [&mut upper, &mut lower] {
+            writer.variable_mut::<i32>("v").unwrap().fill(100 + version as i32);
+            writer.publish(version).unwrap();
+        }
+        assert_eq!(here.wait_newer(version - 1, LONG).unwrap(), version);
+    }
+    // All end, and one machine is another one when they begin again.
+    nodes.stop(0);
+    nodes.stop(1);
+    drop(lower);
+    std::fs::remove_dir_all(nodes.dir(1)).unwrap();
+    nodes.start(0);
+    nodes.start(1);
+    let there = nodes.objects(1).wait("u", LONG).unwrap();
+    let mut lower = there.write("{ var v [x:4] = u[x+4] }").attach().unwrap();
+    let mut all = there.read("{ var v = u }").attach().unwrap();
+    for version in 1..=6 {
+        lower.variable_mut::<i32>("v").unwrap().fill(version as i32);
+        lower.publish(version).unwrap();
+    }
+    upper.variable_mut::<i32>("v").unwrap().fill(6);
+    upper.publish(6).unwrap();
+    let mut newest = 0;
+    while newest < 6 {
+        newest = there.wait_newer(newest, LONG).unwrap();
+        if all.reattach(newest, LONG).is_ok() {
+            let values = all.variable::<i32>("v").unwrap();
+            assert!(values.iter().all(|value| *value == values[0]), "version {newest}: {values:?}");
+        }
+    }
+    assert_eq!(all.version(), 6);
+}
