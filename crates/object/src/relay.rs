@@ -85,6 +85,8 @@ pub struct Relay {
     /// The newest version that can be had, where one above it was given up: what it consists of stays.
     had: Option<Version>,
     readers: u32,
+    /// Whether it rang the bell for what a former runtime may have written without.
+    has_rung: bool,
     /// Whether the board could not be had to write on it that the home says what is complete.
     is_unfollowed: bool,
 }
@@ -99,6 +101,7 @@ impl Relay {
             complete: None,
             had: None,
             readers: 0,
+            has_rung: false,
             is_unfollowed: false,
         }
     }
@@ -281,7 +284,8 @@ impl Relay {
         }
         let is_new = board.entries.len() > before;
         drop(board);
-        if is_new {
+        // A runtime that was killed between an entry and the bell left programs that look at the board again only when it rings.
+        if is_new || !std::mem::replace(&mut self.has_rung, true) {
             self.shared.bell.ring();
         }
         Ok(stays)

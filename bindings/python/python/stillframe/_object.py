@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from . import _native
 from ._closing import Closing
-from ._errors import MisuseError
+from ._errors import MisuseError, NoObject
 from ._made import Made
 from ._numbers import numbers_of, version_of, whole
 from ._object_array import Arrangement, ObjectArray, Reader
@@ -420,7 +420,7 @@ class Object(_Variables, metaclass=Made, by="stillframe.object(name) finds one, 
         return self.at(self.newest() if version is None else version).to_xarray(dims)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return open_object, (self.name, 0.0, self._native.dir)
+        return find_same, (self.name, self._native.id, self._native.dir)
 
     def __repr__(self) -> str:
         return f"<stillframe.Object {self.name!r}: {', '.join(self)}>"
@@ -458,3 +458,11 @@ def open_object(name: str, wait: float | None = 0.0, dir: str | os.PathLike[str]
     :exc:`NoObject` if there is none.
     """
     return Object._of(_native.Object.open(name, wait, dir))
+
+
+def find_same(name: str, id: int, dir: str | os.PathLike[str] | None) -> Object:
+    """Finds an object that another process had open, for pickle: not another one that has its name by now."""
+    found = open_object(name, dir=dir)
+    if found._native.id != id:
+        raise NoObject(f"object '{name}' was removed, and another one has its name: open that one by its name")
+    return found

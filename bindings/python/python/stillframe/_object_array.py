@@ -10,7 +10,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from . import _native
-from ._errors import MisuseError, UnknownVariable
+from ._errors import MisuseError, ResourceError, UnknownVariable
 from ._made import Made
 from ._types import numpy
 from .drepl import Arrays, Fragment, Schema, Variable
@@ -30,8 +30,10 @@ Index = int | slice
 #: with a newer version when writers let go of the one that it wanted.
 _NEWEST_SECONDS = 10.0
 
-#: Fragments that are kept for the next read of the same elements.
+#: Fragments that are kept for the next read of the same elements, and bytes that they may have together. One whose elements come
+#: from other nodes takes memory of this node's runtime, which all of its programs share.
 _FRAGMENTS_MAX = 16
+_FRAGMENT_BYTES_MAX = 16 << 20
 
 
 class Arrangement:
@@ -60,7 +62,7 @@ class Reader:
         self.version = version
         self.timeout = timeout
         #: Fragments that were read, by process and text: who reads the same elements again need not look for them again.
-        self._fragments: dict[tuple[int, str], _native.ReadFragment] = {}
+        self._fragments: dict[tuple[int, str], tuple[_native.ReadFragment, int]] = {}
 
     def at(self, version: int, timeout: float | None) -> Reader:
         """Reads one version."""
@@ -100,12 +102,27 @@ class Reader:
         """Copies what a view without gaps describes into an array."""
         key = os.getpid(), text
         # Taken out of the list, no other thread has to wait for it.
-        fragment = self._fragments.pop(key, None) or self.native.read(text, {}, 0, False)
-        self._fill(fragment, out)
+        fragment, _ = self._fragments.pop(key, (None, 0))
+        if fragment is None:
+            # First, so that what is kept takes no room from what is read.
+            self._let_go(_FRAGMENTS_MAX - 1, _FRAGMENT_BYTES_MAX - out.nbytes)
+            fragment = self.native.read(text, {}, 0, False)
+        try:
+            self._fill(fragment, out)
+        except ResourceError as error:
+            # The runtime may have no memory for it beside those.
+            if type(error) is not ResourceError or not self._fragments:
+                raise
+            self._let_go(0, 0)
+            self._fill(fragment, out)
+        self._fragments[key] = fragment, out.nbytes
+
+    def _let_go(self, count: int, nbytes: int) -> None:
+        """Lets go of kept fragments, those first that were read first, until there are at most so many with so many bytes."""
         # Listed at once: other threads add and remove meanwhile.
-        for oldest in list(self._fragments)[: 1 - _FRAGMENTS_MAX]:
-            self._fragments.pop(oldest, None)
-        self._fragments[key] = fragment
+        kept = list(self._fragments.items())
+        while kept and (len(kept) > count or sum(size for _, (_, size) in kept) > nbytes):
+            self._fragments.pop(kept.pop(0)[0], None)
 
     def _fill(self, fragment: _native.ReadFragment, out: NDArray[Any]) -> None:
         if self.version is None:

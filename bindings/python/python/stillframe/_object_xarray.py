@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 
 
 class LazyArray(BackendArray):
-    """A variable of a version, read where it is indexed. In another process, which dask may send it to, it finds the object
-    by its name."""
+    """A variable of a version, read where it is indexed. In another process, which dask may send it to, it finds the same
+    object again."""
 
     def __init__(self, array: ObjectArray, path: tuple[str, ...]) -> None:
         self._array = array
@@ -39,14 +39,15 @@ class LazyArray(BackendArray):
 
     def __reduce__(self) -> tuple[Any, ...]:
         reader = self._array._reader
-        return rebuild, (reader.name, os.fspath(reader.native.dir), reader.version, reader.timeout, self._path)
+        native = reader.native
+        return rebuild, (native.name, native.id, os.fspath(native.dir), reader.version, reader.timeout, self._path)
 
 
-def rebuild(name: str, dir: str, version: int, timeout: float | None, path: tuple[str, ...]) -> LazyArray:
-    """The array in another process."""
-    from ._object import open_object
+def rebuild(name: str, id: int, dir: str, version: int, timeout: float | None, path: tuple[str, ...]) -> LazyArray:
+    """The array in another process, of the same object."""
+    from ._object import find_same
 
-    array = open_object(name, dir=dir).at(version, timeout)[path[0]]
+    array = find_same(name, id, dir).at(version, timeout)[path[0]]
     for field in path[1:]:
         array = array[field]
     return LazyArray(array, path)

@@ -197,7 +197,9 @@ class Region(Closing, metaclass=Made, by="stillframe.create(name) creates one"):
         "bfloat16", float32 as the last two, complex128 as "complex64".
 
         Memory shared with other processes (``multiprocessing.shared_memory``, a ``numpy.memmap`` of mode "r+") shows what they
-        write, too. It is compared as a whole at each publish, where other memory is only searched for written pages.
+        write, too. It is compared as a whole at each publish, where other memory is only searched for written pages. Of files on
+        persistent memory (DAX) mapped with mode "c", before Linux 6.15, it does not: create the region with
+        ``tracker="full_copy"`` there.
         """
         if array is None:
             if dtype is None:
@@ -259,7 +261,8 @@ class Region(Closing, metaclass=Made, by="stillframe.create(name) creates one"):
     ) -> Published:
         """Publishes what all variables hold now as a version, which has to be greater than the one before.
 
-        ``arrays`` has arrays that this version alone is given for tracked variables. They are read before this returns, and
+        ``arrays`` has arrays that this version alone is given for tracked variables, which :meth:`track` declared before: a name
+        that is spelt wrong is an error, and no new variable. They are read before this returns, and
         not kept. A tracked variable that is left out shows the array that it follows, or else keeps its last content. No
         thread may write any of the arrays meanwhile.
         """

@@ -53,7 +53,7 @@ fn an_export_steps_back_behind_its_first_bytes() {
         return;
     }
     let scene = Scene::new();
-    for (name, elements, is_large) in [("small", 1 << 16, false), ("large", 1 << 19, true)] {
+    for (name, elements, is_large) in [("small", 1 << 17, false), ("large", 1 << 19, true)] {
         let (mut region, u) = scene.region(name, &[elements]);
         region.slice_mut(&u).fill(1.0);
         region.publish(1).commit().unwrap();

@@ -244,7 +244,10 @@ mod tests {
     /// An array in reserved large pages may have none of its last window whole, or of its first.
     #[test]
     fn windows_of_which_nothing_is_watched_are_compared() {
-        let Ok(userfault) = Userfault::open() else { return };
+        let Ok(userfault) = Userfault::open() else {
+            eprintln!("skipped: userfaultfd cannot be opened here");
+            return;
+        };
         let (windows, mut pagemap) = (4, Pagemap::open().unwrap());
         let middle = 2 * WINDOW_PAGES + 5..2 * WINDOW_PAGES + 9;
         for whole in [0..WINDOW_PAGES, 10..20, middle, 3 * WINDOW_PAGES + 1..4 * WINDOW_PAGES] {
