@@ -3,6 +3,7 @@
 use super::*;
 use crate::cluster::Cluster;
 use crate::network::Network;
+use std::io::Write;
 use std::num::NonZeroU64;
 use stillframe_etcd::shard_of;
 use stillframe_link::identity;
@@ -255,6 +256,52 @@ fn a_node_without_others_acts_on_where_it_keeps_the_names_itself() {
     assert!(stopped.success());
     thread::sleep(lease);
     assert!(acts());
+}
+
+/// On the same machines, as of two users: by one etcd, with the same names of nodes.
+#[test]
+fn jobs_of_one_name_know_nothing_of_each_other() {
+    let (places, etcd) = ([Place::new(), Place::new()], Child::options().deadline(LONG).start().unwrap());
+    let start = |place: &Place| {
+        Service::start(ServiceOptions { names: vec![etcd.endpoint().into()], ..place.options("a") }).unwrap()
+    };
+    let services = [start(&places[0]), start(&places[1])];
+    assert_eq!([services[0].node(), services[1].node()], [Node(1); 2], "each is the first of its job");
+    for service in &services {
+        assert_eq!(service.cluster.nodes(), [service.node()]);
+    }
+    let objects = [places[0].objects("a"), places[1].objects("a")];
+    for (objects, text) in objects.iter().zip(["var u [4] int64", "var u [8] int64"]) {
+        objects.create("u", text).create().unwrap();
+    }
+}
+
+/// Somebody who has the port of a node by now, or a node that lives and does not let this one in.
+#[test]
+fn a_namesake_where_somebody_listens_whom_this_node_cannot_ask_stays_what_it_is() {
+    let (place, other, etcd) = (Place::new(), Place::new(), Child::options().deadline(LONG).start().unwrap());
+    let identity = |place: &Place| Identity::open(place.options("a").identity).unwrap();
+    let listener = Listener::bind("127.0.0.1:0".parse().unwrap(), &identity(&other), &Options::default()).unwrap();
+    let of_other_job = listener.address();
+    thread::spawn(move || while matches!(listener.accept(LONG), Ok(_) | Err(_)) {});
+    let speaks = |words: &'static [u8]| {
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap();
+        thread::spawn(move || listener.incoming().flatten().for_each(|mut stream| _ = stream.write_all(words)));
+        address
+    };
+    for address in [of_other_job, speaks(b"220 mail.example ESMTP\r\n"), speaks(b"")] {
+        let names = format!("stillframe/heat-17-{:016x}", identity(&place).number());
+        let known = Etcd::options().prefix(names).endpoint(etcd.endpoint()).open().unwrap();
+        let joining = JoinOptions::new("a", address.to_string()).lease(Duration::from_secs(600));
+        let namesake = stillframe_etcd::Cluster::join(&known, joining).unwrap();
+        let options = ServiceOptions { names: vec![etcd.endpoint().into()], ..place.options("a") };
+        let error = Service::start(options.clone()).unwrap_err();
+        assert!(matches!(&error, Error::Stranger { node, .. } if *node == namesake.node()), "{error}");
+        assert!(known.nodes().unwrap().iter().any(|(node, _)| *node == namesake.node()), "its lease goes on");
+        namesake.leave().unwrap();
+        Service::start(options).unwrap().leave().unwrap();
+    }
 }
 
 fn ids() -> impl Iterator<Item = ObjectId> {
