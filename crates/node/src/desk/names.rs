@@ -270,9 +270,8 @@ impl Desk {
         self.names.missing.iter().map(|(name, described)| (name.clone(), described.clone())).collect()
     }
 
-    /// Somebody removed an object, on any node.
-    pub(crate) fn note_removed(&mut self, name: &str, id: ObjectId) -> Result<()> {
-        self.names.removals += 1;
+    /// Nobody has an object any more that etcd has lost, this node's directory neither.
+    pub(crate) fn note_given_up(&mut self, name: &str, id: ObjectId) {
         if self.names.awaited.get(name) == Some(&id) {
             self.names.awaited.remove(name);
         }
@@ -286,6 +285,12 @@ impl Desk {
         if named.created == Some(id.0) {
             *named = Named { created: None, is_kept: false, ..*named };
         }
+    }
+
+    /// Somebody removed an object, on any node.
+    pub(crate) fn note_removed(&mut self, name: &str, id: ObjectId) -> Result<()> {
+        self.names.removals += 1;
+        self.note_given_up(name, id);
         match self.objects.names().get(name)? {
             Some(there) if ObjectId(there.id) == id => self.objects.remove(name, true)?,
             // Somebody has created the next one already, and perhaps hinted at it while this one was looked at.

@@ -3,10 +3,12 @@
 use super::*;
 use crate::cluster::Cluster;
 use crate::network::Network;
+use std::collections::BTreeMap;
 use std::io::Write;
 use std::num::NonZeroU64;
 use stillframe_etcd::shard_of;
 use stillframe_link::identity;
+use stillframe_object::{Description, Names};
 use stillframe_wire::ObjectId;
 
 const LONG: Duration = Duration::from_secs(60);
@@ -302,6 +304,38 @@ fn a_namesake_where_somebody_listens_whom_this_node_cannot_ask_stays_what_it_is(
         namesake.leave().unwrap();
         Service::start(options).unwrap().leave().unwrap();
     }
+}
+
+/// A job's place with an etcd that lies beside it, and who looks at that etcd.
+fn beside(place: &Place, etcd: &Child) -> (Service, Etcd) {
+    let service = Service::start(ServiceOptions { names: vec![etcd.endpoint().into()], ..place.options("a") }).unwrap();
+    let number = Identity::open(place.options("a").identity).unwrap().number();
+    let prefix = format!("stillframe/heat-17-{number:016x}");
+    (service, Etcd::options().prefix(prefix).endpoint(etcd.endpoint()).open().unwrap())
+}
+
+/// As after a loss of etcd's data: the others are slower, or there are none.
+#[test]
+fn an_object_that_nobody_has_put_back_is_put_back_by_the_node_that_has_it() {
+    let (place, etcd) = (Place::new(), Child::options().deadline(LONG).start().unwrap());
+    let (service, known) = beside(&place, &etcd);
+    let here = place.objects("a").create("u", "var u [8] int64").create().unwrap();
+    let mut writer = here.write("{ var v = u }").attach().unwrap();
+    writer.publish(1).unwrap();
+    assert_eq!(here.wait_newer(0, LONG).unwrap(), 1);
+    // Of another one etcd has nothing.
+    let objects = Objects::options().dir(place.0.path().join("a")).as_runtime().open().unwrap();
+    let alone = objects.create("alone", "var u [8] int64").create().unwrap();
+    for (name, id) in [("u", here.description().id), ("alone", alone.description().id), ("nobody's", NonZeroU64::MIN)] {
+        let missing = stillframe_etcd::Event::ObjectMissing { name: name.into(), id };
+        service.cluster.tell(missing, &service.runtime, &service.links, &objects);
+    }
+    until("it is put there", || known.names().get("alone").unwrap().is_some_and(|there| there == *alone.description()));
+    until("all are put there", || service.cluster.is_put());
+    assert_eq!(objects.list().unwrap(), ["alone", "u"]);
+    assert_eq!(known.names().get("u").unwrap().unwrap(), *here.description());
+    writer.publish(2).unwrap();
+    assert_eq!(here.wait_newer(1, LONG).unwrap(), 2);
 }
 
 fn ids() -> impl Iterator<Item = ObjectId> {
