@@ -374,15 +374,12 @@ impl EtcdCluster {
     fn rebuild(&self, runtime: &Runtime, objects: &Objects) {
         points::hit("names.lost");
         self.note_unput();
-        let rebuilt = directory::described(objects).and_then(|mut all| {
-            // What all others know by that name is theirs, though etcd has lost it: one of this node alone does not take its place.
-            let mut kept = self.numbers.kept();
-            let is_another = |name: &str, id| self.cluster.object(name).is_some_and(|known| known != id);
-            kept.extend(all.iter().filter(|(name, own)| is_another(name, own.id)).map(|(_, own)| own.id.get()));
-            all.retain(|(_, own)| !kept.contains(&own.id.get()));
-            self.numbers.note_kept(kept)?;
+        let known = |name: &str| self.cluster.object(name);
+        let to_put = directory::to_put_back(objects, &self.numbers, &runtime.unremoved(), known);
+        let rebuilt = to_put.and_then(|(all, is_clear)| {
             let put = self.cluster.rebuild(&all, self.numbers.highest())?;
-            Ok(directory::are_put(&all, &put))
+            let (are_there, are_same) = directory::are_put(&all, &put);
+            Ok((are_there, are_same && is_clear))
         });
         match rebuilt {
             // Who joined while etcd knew of nobody has its number, and it has to join anew.

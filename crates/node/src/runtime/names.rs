@@ -4,7 +4,7 @@
 use super::{Inner, Runtime};
 use crate::desk::Desk;
 use crate::surroundings::Unknown;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::num::NonZeroU64;
 use std::sync::mpsc::Receiver;
 use stillframe_kernel::points;
@@ -28,6 +28,11 @@ impl Runtime {
     /// Somebody removed an object, on any node.
     pub fn removed(&self, name: &str, object: ObjectId) {
         self.inner.change(|desk| _ = desk.note_removed(name, object));
+    }
+
+    /// Objects that were removed and that this node's directory still has, for it could not be changed.
+    pub(crate) fn unremoved(&self) -> BTreeSet<NonZeroU64> {
+        self.inner.desk().unremoved().into_iter().map(|(_, id)| id).collect()
     }
 
     /// Nobody has an object any more that etcd has lost, this node's directory neither.
@@ -69,8 +74,13 @@ impl Inner {
         Ok(())
     }
 
-    /// Tries once more what could not be kept or found before: nobody says of an object once more that he waits for this node.
+    /// Tries once more what could not be removed, kept or found before: nobody says of an object once more that he waits for this node.
     pub(super) fn keep_again(&self) {
+        let unremoved = self.desk().unremoved();
+        for (name, id) in unremoved {
+            // One after the other: others may have the desk in between.
+            self.change(|desk| desk.remove_again(&name, id));
+        }
         let missing = self.desk().missing();
         for (name, description) in missing {
             if self.has_ended() {

@@ -338,6 +338,35 @@ fn an_object_that_nobody_has_put_back_is_put_back_by_the_node_that_has_it() {
     assert_eq!(here.wait_newer(1, LONG).unwrap(), 2);
 }
 
+/// A program that is stopped has the lock of its board.
+#[test]
+fn an_object_that_was_removed_elsewhere_is_removed_here_once_nobody_has_its_board() {
+    let (place, etcd) = (Place::new(), Child::options().deadline(LONG).start().unwrap());
+    let (service, known) = beside(&place, &etcd);
+    let objects = place.objects("a");
+    let object = objects.create("u", "var u [8] int64").create().unwrap();
+    let mut writer = object.write("{ var v = u }").attach().unwrap();
+    writer.publish(1).unwrap();
+    assert_eq!(object.wait_newer(0, LONG).unwrap(), 1);
+    let path = place.0.path().join("a/.objects/boards/u");
+    let board = std::fs::File::options().read(true).write(true).open(path).unwrap();
+    let is_locked = || {
+        use stillframe_kernel::lock::{Kind, try_lock};
+        try_lock(&board, Kind::Write, 0, 1).unwrap()
+    };
+    until("it is locked", is_locked);
+    assert!(known.names().remove("u", object.description().id).unwrap());
+    until("it is to be removed", || service.runtime.unremoved().contains(&object.description().id));
+    // What is told after that is done meanwhile.
+    let next = Description { id: NonZeroU64::MIN, ..object.description().clone() };
+    known.names().put("next", &next).unwrap();
+    until("others are there", || objects.object_named("next").is_ok());
+    assert_eq!(objects.list().unwrap(), ["next", "u"]);
+    drop(board);
+    until("it is removed", || objects.list().unwrap() == ["next"]);
+    until("nothing is to be removed", || service.runtime.unremoved().is_empty());
+}
+
 fn ids() -> impl Iterator<Item = ObjectId> {
     (1..=1000).filter_map(NonZeroU64::new).map(ObjectId)
 }
