@@ -213,10 +213,8 @@ impl EtcdCluster {
         let (mut looked, mut longest, mut free) = (Instant::now(), SOON, Vec::new());
         while !has_ended() {
             let told = self.cluster.next_some(longest, TOGETHER);
-            // etcd may have been lost once more while this node was put there again, which then did not succeed, or was forgotten.
-            if told.is_empty() && (self.cluster.standing() == Standing::Forgotten || !self.is_put()) {
-                self.rebuild(runtime, objects);
-            }
+            // What others have removed before is not put back: all that had come is told by then.
+            let is_all = told.len() < TOGETHER;
             // Before this runtime does anything with a node, the next one would know of it.
             if !told.is_empty() {
                 self.note_peers();
@@ -236,6 +234,11 @@ impl EtcdCluster {
                 self.claim(runtime, &self.preferring());
             }
             if looked.elapsed() >= SOON {
+                // etcd may have been lost once more while this node was put there again, which then did not succeed, or was forgotten. It
+                // is tried again by the clock: something may be told all the time.
+                if is_all && (self.cluster.standing() == Standing::Forgotten || !self.is_put()) {
+                    self.rebuild(runtime, objects);
+                }
                 // Whoever was to be the home of what was free the last time has had the time.
                 let before = std::mem::replace(&mut free, self.free());
                 self.claim(runtime, &free.iter().copied().filter(|shard| before.contains(shard)).collect::<Vec<_>>());
@@ -244,7 +247,7 @@ impl EtcdCluster {
                 // It could not be written, perhaps.
                 self.note_peers();
                 looked = Instant::now();
-                longest = if self.is_settled() { LOOK } else { SOON };
+                longest = if self.is_settled() && self.is_put() { LOOK } else { SOON };
             }
         }
     }

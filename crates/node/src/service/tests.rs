@@ -338,6 +338,51 @@ fn an_object_that_nobody_has_put_back_is_put_back_by_the_node_that_has_it() {
     assert_eq!(here.wait_newer(1, LONG).unwrap(), 2);
 }
 
+/// Says that it is over when it is dropped.
+struct End<'a>(&'a AtomicBool);
+
+impl Drop for End<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::SeqCst);
+    }
+}
+
+#[test]
+fn a_node_puts_itself_back_whatever_it_is_told_meanwhile() {
+    let (place, etcd) = (Place::new(), Child::options().deadline(LONG).start().unwrap());
+    let (service, known) = beside(&place, &etcd);
+    let objects = place.objects("a");
+    objects.create("u", "var u [8] int64").create().unwrap();
+    // It fails as long as the directory cannot be read.
+    let (name, aside) = (place.0.path().join("a/.objects/names/u"), place.0.path().join("aside"));
+    std::fs::rename(&name, &aside).unwrap();
+    std::fs::create_dir(&name).unwrap();
+    let port = etcd.endpoint().rsplit_once(':').unwrap().1.parse().unwrap();
+    drop(etcd);
+    let _etcd = Child::options().port(port).deadline(LONG).start().unwrap();
+    let is_node = || known.nodes().unwrap().iter().any(|(node, _)| *node == service.node());
+    let (is_over, names) = (AtomicBool::new(false), known.names());
+    thread::scope(|scope| {
+        // Whatever fails here, the thread ends.
+        let _end = End(&is_over);
+        let creating = scope.spawn(|| {
+            let described =
+                |id| Description { text: "var u [8] int64".into(), bindings: BTreeMap::new(), initial: 0, id };
+            for id in (1000..).filter_map(NonZeroU64::new).take_while(|_| !is_over.load(Ordering::SeqCst)) {
+                let _ = names.put(&format!("other/{id}"), &described(id));
+            }
+        });
+        // What is told after the loss is told after the first attempt.
+        until("something is told", || objects.list().unwrap().iter().any(|name| name.starts_with("other/")));
+        assert!(!is_node());
+        std::fs::remove_dir(&name).unwrap();
+        std::fs::rename(&aside, &name).unwrap();
+        until("it is a node again", is_node);
+        until("all are there", || service.cluster.is_put() && names.get("u").unwrap().is_some());
+        assert!(!creating.is_finished());
+    });
+}
+
 /// A program that is stopped has the lock of its board.
 #[test]
 fn an_object_that_was_removed_elsewhere_is_removed_here_once_nobody_has_its_board() {
