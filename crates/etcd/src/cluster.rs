@@ -212,7 +212,8 @@ impl Cluster {
     /// Puts everything that the caller knows where etcd has lost it: this node, under its number; that numbers and terms go on
     /// above those of before, and numbers `above` one that was given, if that is higher; and these objects. Homes are to be
     /// claimed anew. What is there already stays. The descriptions that the objects have then, in the order given: where another
-    /// was quicker, they differ.
+    /// was quicker, they differ. Objects that nobody has put back are [missing](crate::Event::ObjectMissing) as long as the handle's grace
+    /// after that: not before all of these are there, or cannot be.
     ///
     /// # Errors
     /// [`Error::Taken`] if another node has this one's number by now, [`Error::Lost`] if this is no node any more, also because others
@@ -222,9 +223,12 @@ impl Cluster {
         objects: &[(String, Description)],
         above: Option<Node>,
     ) -> Result<Vec<Result<Description, stillframe_object::Error>>> {
-        let (shared, member) = (self.shared.clone(), self.member.clone());
+        let (shared, member, watch) = (self.shared.clone(), self.member.clone(), self.shared.watch());
+        watch.note_rebuilt(false);
         self.wait("rebuild", 8, async move { reenter(&shared, &member, above).await })?;
-        Ok(EtcdNames::new(self.shared.clone()).put_all(objects))
+        let put = EtcdNames::new(self.shared.clone()).put_all(objects);
+        watch.note_rebuilt(put.iter().all(|one| one.as_ref().err().is_none_or(EtcdNames::is_unfit)));
+        Ok(put)
     }
 
     /// Ends the lease of a node that this machine was before.

@@ -52,6 +52,14 @@ pub enum Event {
         /// Its id.
         id: NonZeroU64,
     },
+    /// An object is not in etcd since [`NamesLost`](Event::NamesLost), and nobody has put it back for as long as the handle's grace. Nobody
+    /// removed it: whoever has it still puts it there again.
+    ObjectMissing {
+        /// Its name.
+        name: String,
+        /// Its id.
+        id: NonZeroU64,
+    },
     /// etcd has lost its data. Nothing is said to be removed because of that: whoever knows nodes and objects puts them there again
     /// ([`Cluster::rebuild`](crate::Cluster::rebuild)), and what has not come back after a while is told then.
     NamesLost,

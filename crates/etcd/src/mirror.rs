@@ -132,7 +132,7 @@ impl Mirror {
         [Event::NamesLost].into_iter().chain(over).collect()
     }
 
-    /// Takes nodes that were there before etcd lost its data for nodes, until they are back or [given up](Mirror::give_up).
+    /// Takes nodes that were there before etcd lost its data for nodes, until they are back or [given up](Mirror::give_up_nodes).
     pub fn expect(&mut self, nodes: Vec<(Node, NodeInfo)>) -> Vec<Event> {
         let mut events = Vec::new();
         for (node, info) in nodes.into_iter().filter(|(node, _)| !self.lost.contains(node)) {
@@ -159,11 +159,15 @@ impl Mirror {
         }
     }
 
-    /// Gives up what did not come back: nodes once etcd has [marks](Mirror::unmarked) of them, so that they cannot any more.
-    pub fn give_up(&mut self) -> Vec<Event> {
+    /// Gives up nodes that did not come back, once etcd has [marks](Mirror::unmarked) of them, so that they cannot any more.
+    pub fn give_up_nodes(&mut self) {
         let missing = self.nodes.iter().filter(|(_, known)| !known.is_confirmed);
         self.unmarked.extend(missing.map(|(node, _)| (*node, Unmarked::Missing)));
-        gone(&mut self.objects, |known| !known.is_confirmed, removed)
+    }
+
+    /// Gives up objects that did not come back.
+    pub fn give_up_objects(&mut self) -> Vec<Event> {
+        gone(&mut self.objects, |known| !known.is_confirmed, |name, id| Event::ObjectMissing { name, id })
     }
 
     fn note_lost(&mut self, events: Vec<Event>) -> Vec<Event> {
@@ -369,9 +373,12 @@ mod tests {
         assert_eq!(events[2..], [Event::NodeLost { node: Node(1) }], "its number is another's, who is none");
         assert_eq!(mirror.floor(), 1010);
         assert_eq!(mirror.put(&keys, &object(&keys, "u", 1)), [], "it came back");
-        let gone = Event::ObjectRemoved { name: "v".into(), id: NonZeroU64::new(2).unwrap() };
-        assert_eq!(mirror.give_up(), [gone]);
-        assert_eq!(mirror.give_up(), []);
+        mirror.give_up_nodes();
+        let missing = Event::ObjectMissing { name: "v".into(), id: NonZeroU64::new(2).unwrap() };
+        assert_eq!(mirror.give_up_objects(), [missing], "nobody removed it");
+        assert_eq!(mirror.give_up_objects(), []);
+        let again = mirror.put(&keys, &object(&keys, "v", 2));
+        assert!(matches!(again[..], [Event::ObjectCreated { .. }]), "somebody was late: {again:?}");
         assert_eq!(mirror.unmarked(), [(Node(1), Unmarked::Told), (Node(2), Unmarked::Missing)]);
         assert_eq!(mirror.put(&keys, &mark(&keys, 2)), [Event::NodeLost { node: Node(2) }]);
         assert_eq!(mirror.unmarked(), [(Node(1), Unmarked::Told)]);
@@ -407,7 +414,7 @@ mod tests {
         let another = mirror.put(&keys, &node(&keys, 2, 99));
         assert!(matches!(&another[..], [Event::NodeJoined { info, .. }] if info.incarnation == 99), "{another:?}");
         assert_eq!((mirror.nodes().len(), mirror.missing()), (3, BTreeSet::from([Node(3)])));
-        mirror.give_up();
+        mirror.give_up_nodes();
         assert_eq!(mirror.unmarked(), [(Node(3), Unmarked::Missing)]);
         assert_eq!(mirror.put(&keys, &mark(&keys, 3)), [Event::NodeLost { node: Node(3) }]);
     }
@@ -418,7 +425,7 @@ mod tests {
         let all = [node(&keys, 1, 7)];
         read(&mut mirror, &keys, epoch(1), 10, &all);
         read(&mut mirror, &keys, epoch(2), 3, &[]);
-        mirror.give_up();
+        mirror.give_up_nodes();
         assert_eq!(mirror.unmarked(), [(Node(1), Unmarked::Missing)]);
         assert_eq!(mirror.put(&keys, &all[0]), []);
         assert_eq!(mirror.unmarked(), []);

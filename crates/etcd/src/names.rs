@@ -90,6 +90,13 @@ impl EtcdNames {
         write_description(name, description).is_ok()
     }
 
+    /// Whether an object cannot be put there, now or later: for what it is, or for what somebody has put in its place.
+    pub fn is_unfit(error: &stillframe_object::Error) -> bool {
+        use std::error::Error as _;
+        let of_etcd = || error.source().and_then(|source| source.downcast_ref::<Error>());
+        matches!(error, stillframe_object::Error::Text { .. }) || matches!(of_etcd(), Some(Error::Hostile { .. }))
+    }
+
     fn look(&self, name: &str, deadline: Duration) -> Result<Option<KeyValue>> {
         let (client, key) = (self.shared.client.clone(), self.shared.keys.object(name));
         self.shared.reactor.wait("get", deadline, async move {

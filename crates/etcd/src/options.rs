@@ -73,7 +73,8 @@ impl Options {
     }
 
     /// How long nodes and objects have to come back when etcd has lost its data; 10 s by default. It should be longer than the
-    /// leases of nodes.
+    /// leases of nodes. That of nodes begins when it is seen that the data are lost; that of objects, when this process has put there again
+    /// what it knows ([`Cluster::rebuild`](crate::Cluster::rebuild)).
     pub fn grace(mut self, grace: Duration) -> Self {
         self.grace = grace;
         self

@@ -49,6 +49,8 @@ pub(crate) struct Watch {
     subscribers: mpsc::UnboundedSender<Subscriber>,
     /// Changes when the mirror has.
     changed: watch::Sender<()>,
+    /// Since when everything that this process knows is back in etcd, after a loss of etcd's data; none before that.
+    rebuilt: watch::Sender<Option<Instant>>,
 }
 
 impl fmt::Debug for Watch {
@@ -85,6 +87,7 @@ impl Watch {
             waiters: Mutex::default(),
             subscribers: sender,
             changed: watch::Sender::new(()),
+            rebuilt: watch::Sender::new(None),
         });
         let watcher = Watcher {
             client,
@@ -94,6 +97,7 @@ impl Watch {
             subscriber: None,
             grace,
             give_up_at: None,
+            rebuilt: watch.rebuilt.subscribe(),
             mark_at: None,
             refused: None,
         };
@@ -107,6 +111,12 @@ impl Watch {
 
     fn waiters(&self) -> MutexGuard<'_, Waiters> {
         self.waiters.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Whether everything that this process knows is back in etcd, from now on. Objects that others know have a grace from then to come
+    /// back, too: before that, those that are missing may be this process's own.
+    pub fn note_rebuilt(&self, is_rebuilt: bool) {
+        self.rebuilt.send_replace(is_rebuilt.then(Instant::now));
     }
 
     /// Is told of everything that is there, and of all changes after that.
@@ -172,8 +182,10 @@ struct Watcher {
     subscribers: mpsc::UnboundedReceiver<Subscriber>,
     subscriber: Option<Subscriber>,
     grace: Duration,
-    /// When what did not come back after a loss is given up.
+    /// When nodes that did not come back after a loss are given up.
     give_up_at: Option<Instant>,
+    /// As the watch's, from which the grace of objects counts.
+    rebuilt: watch::Receiver<Option<Instant>>,
     /// When etcd is to be told which nodes are lost.
     mark_at: Option<Instant>,
     /// What kept all from being read the last time: it is told once.
@@ -235,6 +247,9 @@ impl Watcher {
         if !missing.is_empty() || events.contains(&Event::NamesLost) {
             self.give_up_at = Some(Instant::now() + self.grace);
         }
+        if events.contains(&Event::NamesLost) {
+            self.watch.note_rebuilt(false);
+        }
         events.extend(self.watch.mirror().expect(missing));
         self.tell(revision, events).await;
         let parts = [
@@ -285,6 +300,8 @@ impl Watcher {
         let mut stream = self.client.watch(&WatchRequest { create: Some(create) }).await?;
         loop {
             self.mark_at = (!self.unmarked().is_empty()).then(|| self.mark_at.unwrap_or_else(Instant::now));
+            let rebuilt = *self.rebuilt.borrow_and_update();
+            let give_up_objects = sleep_or_never(rebuilt.map(|at| at + self.grace));
             let (give_up, mark) = (sleep_or_never(self.give_up_at), sleep_or_never(self.mark_at));
             tokio::select! {
                 answer = stream.message() => match answer {
@@ -306,11 +323,20 @@ impl Watcher {
                 _ = connection.changed() => return Ok(End::Broken),
                 () = give_up => {
                     self.give_up_at = None;
-                    let (revision, events) = {
-                        let mut mirror = self.watch.mirror();
-                        (mirror.revision, mirror.give_up())
-                    };
-                    self.tell(revision, events).await;
+                    self.watch.mirror().give_up_nodes();
+                }
+                // The sender is this watch's own.
+                Ok(()) = self.rebuilt.changed() => {}
+                () = give_up_objects => {
+                    // Unless they are being put there once more.
+                    let is_due = self.watch.rebuilt.send_if_modified(|now| *now == rebuilt && now.take().is_some());
+                    if is_due {
+                        let (revision, events) = {
+                            let mut mirror = self.watch.mirror();
+                            (mirror.revision, mirror.give_up_objects())
+                        };
+                        self.tell(revision, events).await;
+                    }
                 }
                 () = mark => {
                     // What etcd has of them by then, this watch tells. Where it cannot be told now, it is tried again.

@@ -77,8 +77,6 @@ impl Identity {
             }
         };
         let authorities = certificates(authority)?;
-        let digest = ::ring::digest::digest(&::ring::digest::SHA256, &authorities[0]);
-        let number = digest.as_ref().iter().take(8).fold(0, |number, byte| number << 8 | u64::from(*byte));
         let chain = certificates(certificate)?;
         let parsed = PrivateKeyDer::from_pem_slice(&read(key, true)?);
         let secret = parsed
@@ -86,6 +84,7 @@ impl Identity {
         let job = job_of(&chain[0]).ok_or_else(|| {
             refused(certificate, format!("it is for no job, which it would be by a name that ends in '{DOMAIN}'"))
         })?;
+        let number = number_of(&job, &authorities[0]);
         let mut roots = RootCertStore::empty();
         for authority_certificate in authorities {
             roots.add(authority_certificate).map_err(|error| refused(authority, error))?;
@@ -119,7 +118,8 @@ impl Identity {
         &self.job
     }
 
-    /// A number that another job of the same name does not have: of its authority's certificate.
+    /// A number that no other job has: of its name and its authority's certificate. Of one name there may be jobs of several
+    /// authorities, and a site's own authority signs jobs of many names.
     pub fn number(&self) -> u64 {
         self.number
     }
@@ -261,6 +261,13 @@ fn name_of(job: &str) -> Option<ServerName<'static>> {
     let is_name =
         !job.is_empty() && job.len() <= 63 && job.chars().all(is_fine) && !job.starts_with('-') && !job.ends_with('-');
     is_name.then(|| ServerName::try_from(format!("{job}{DOMAIN}")).ok()).flatten()
+}
+
+/// The number of a job. No name has a byte that ends it.
+fn number_of(job: &str, authority: &CertificateDer<'_>) -> u64 {
+    let mut digest = ::ring::digest::Context::new(&::ring::digest::SHA256);
+    [job.as_bytes(), &[0], authority.as_ref()].into_iter().for_each(|part| digest.update(part));
+    digest.finish().as_ref().iter().take(8).fold(0, |number, byte| number << 8 | u64::from(*byte))
 }
 
 fn job_of(certificate: &CertificateDer<'_>) -> Option<String> {

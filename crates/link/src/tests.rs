@@ -115,6 +115,16 @@ fn a_certificate_of_another_job_of_the_same_authority_is_refused() {
 }
 
 #[test]
+fn a_job_has_the_number_of_no_other_one_of_its_name_or_of_its_authority() {
+    let (site, other) = (authority("site"), authority("site"));
+    let number = |authority: &Authority, job: &str| issued(authority, job, 1, 1).number();
+    let one = number(&site, "one");
+    assert_eq!(number(&site, "one"), one, "another certificate of the same job");
+    assert_ne!(number(&site, "two"), one);
+    assert_ne!(number(&other, "one"), one);
+}
+
+#[test]
 fn a_certificate_that_has_expired_or_is_not_valid_yet_is_refused() {
     let _watchdog = watchdog(60);
     let authority = authority("test");

@@ -7,7 +7,7 @@
 
 use crate::error::Result;
 use crate::numbers::Numbers;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::num::NonZeroU64;
 use std::time::Duration;
 use stillframe_etcd::EtcdNames;
@@ -17,6 +17,9 @@ use stillframe_object::{Description, Objects};
 /// How often it is looked at an object whose board somebody is changing, and how long to wait before the next time.
 const LOOKS_MAX: u32 = 100;
 const AGAIN: Duration = Duration::from_millis(10);
+
+/// How long who has the board of an object is waited for that is to be removed.
+const BOARD_LIMIT: Duration = Duration::from_secs(1);
 
 /// Brings a directory into agreement with etcd before its runtime begins: nobody creates anything here meanwhile. `epoch_now` asks for the
 /// epoch of etcd's data.
@@ -39,41 +42,78 @@ pub(crate) fn agree(
         // Last: of data that etcd has lost until here nothing is missing.
         if epoch_now()? == Some(noted) {
             let gone = all.iter().filter(|one| is_gone(one, &there));
-            kept.extend(gone.filter(|(name, _)| !remove(objects, name)).map(|(_, own)| own.id.get()));
+            let written = gone.filter(|(name, own)| remove(objects, name, own.id) == Outcome::Written);
+            kept.extend(written.map(|(_, own)| own.id.get()));
             return numbers.note_kept(kept);
         }
     }
-    let epoch = epoch_now()?;
+    let (epoch, mut is_clear) = (epoch_now()?, true);
     for ((name, own), put) in all.iter().zip(names.put_all(&all)) {
         match put {
-            Ok(there) if there.id != own.id => {
-                if !give_way(objects, name) {
-                    kept.insert(own.id.get());
-                }
-            }
+            Ok(there) if there.id != own.id => match give_way(objects, name, own.id) {
+                Outcome::Gone => {}
+                Outcome::Written => _ = kept.insert(own.id.get()),
+                Outcome::Unclear => is_clear = false,
+            },
             Ok(_) => {}
-            Err(error) if is_unfit(&error) => say_unfit(name, &error),
+            Err(error) if EtcdNames::is_unfit(&error) => say_unfit(name, &error),
             Err(error) => return Err(error.into()),
         }
     }
     // What is kept would be removed, or put in the place of another one, if it were not known for that.
     numbers.note_kept(kept)?;
-    // Where it cannot be written, all are put there once more when the next runtime begins.
-    let _ = numbers.note_epoch(epoch);
+    // Where it cannot be written, or it is not clear of one whether it may be removed, all are put there once more when the next runtime
+    // begins.
+    let _ = numbers.note_epoch(epoch.filter(|_| is_clear));
     Ok(())
 }
 
 /// All objects of a directory, but those whose names are damaged.
 ///
 /// # Errors
-/// Those of the directory.
+/// Those of the directory: whoever left out what cannot be read just now would take it for removed later.
 pub(crate) fn described(objects: &Objects) -> Result<Vec<(String, Description)>> {
-    let names = objects.list()?;
-    let described = names.into_iter().filter_map(|name| {
-        let description = objects.names().get(&name).ok().flatten()?;
-        Some((name, description))
-    });
-    Ok(described.collect())
+    let mut described = Vec::new();
+    for name in objects.list()? {
+        match objects.names().get(&name) {
+            Ok(Some(description)) => described.push((name, description)),
+            // It was removed meanwhile, or nobody can read it ever.
+            Ok(None) | Err(stillframe_object::Error::Corrupt { .. }) => {}
+            Err(error) => return Err(error.into()),
+        }
+    }
+    Ok(described)
+}
+
+/// Objects of a directory that etcd is to have again after a loss of its data, of which `known` says what the others know by a name; and
+/// whether these are all that etcd may have. Not among them are those that are of this node alone, and `unremoved` ones, which were removed
+/// and could not be removed here yet.
+///
+/// # Errors
+/// Those of the directory.
+pub(crate) fn to_put_back(
+    objects: &Objects,
+    numbers: &Numbers,
+    unremoved: &BTreeSet<NonZeroU64>,
+    known: impl Fn(&str) -> Option<NonZeroU64>,
+) -> Result<(Vec<(String, Description)>, bool)> {
+    let mut kept = numbers.kept();
+    let (mut all, mut is_clear) = (Vec::new(), true);
+    for (name, own) in described(objects)? {
+        if kept.contains(&own.id.get()) || unremoved.contains(&own.id) {
+            continue;
+        }
+        // What all others know by that name is theirs, though etcd has lost it: this one does not take its place.
+        if known(&name).is_none_or(|known| known == own.id) {
+            all.push((name, own));
+        } else if matches!(look(objects, &name), Ok(Some(fragments)) if !fragments.is_empty()) {
+            kept.insert(own.id.get());
+        } else {
+            is_clear = false;
+        }
+    }
+    numbers.note_kept(kept)?;
+    Ok((all, is_clear))
 }
 
 /// Whether etcd has objects of all these names, as far as it can take them; and whether they are the very ones. Of another one it tells
@@ -83,7 +123,7 @@ pub(crate) fn are_put(all: &[(String, Description)], put: &[stillframe_object::R
         Ok(there) => there.id == own.1.id,
         Err(_) => true,
     };
-    let are_there = put.iter().all(|one| one.as_ref().err().is_none_or(is_unfit));
+    let are_there = put.iter().all(|one| one.as_ref().err().is_none_or(EtcdNames::is_unfit));
     (are_there, are_there && all.iter().zip(put).all(is_same))
 }
 
@@ -98,48 +138,53 @@ fn is_gone((name, own): &(String, Description), there: &BTreeMap<String, Option<
     }
 }
 
-/// Whether an object cannot be put into etcd, now or later: for what it is, or for what somebody has put in its place.
-fn is_unfit(error: &stillframe_object::Error) -> bool {
-    use std::error::Error;
-    let of_etcd = || error.source().and_then(|source| source.downcast_ref::<stillframe_etcd::Error>());
-    matches!(error, stillframe_object::Error::Text { .. })
-        || matches!(of_etcd(), Some(stillframe_etcd::Error::Hostile { .. }))
-}
-
 fn say_unfit(name: &str, error: &stillframe_object::Error) {
     eprintln!("still node: object '{name}' is one of this node alone: {error}");
 }
 
-/// Removes an object, as others have, unless a program of this node writes it: etcd's data may have been put back from an old copy. Whether it is
-/// gone.
-fn remove(objects: &Objects, name: &str) -> bool {
-    let fragments = look(objects, name);
-    let is_free = |fragments: &[LocalFragment]| fragments.iter().all(|one| !one.is_alive || one.left.is_some());
-    // What cannot be understood may be anybody's.
-    if !matches!(&fragments, Ok(Some(fragments)) if is_free(fragments)) {
-        say_kept(name);
-        return false;
-    }
-    // Writers of other nodes that this one has heard of say nothing: they are gone with the object.
-    match objects.remove(name, true) {
-        Ok(()) => true,
-        Err(error) => {
-            let why = "other nodes have it no more, or another one of that name, and it cannot be removed here";
-            eprintln!("still node: object '{name}': {why}: {error}");
-            false
-        }
-    }
+/// What became of an object that the other nodes do not have.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Outcome {
+    /// It is removed here, too.
+    Gone,
+    /// A program of this node writes it, or wrote it: it stays for good.
+    Written,
+    /// It could not be looked at or removed just now. The next runtime tries again.
+    Unclear,
 }
 
-/// Removes an object in favour of the one of that name that the other nodes have, unless a program of this node has written it; whether it is
-/// gone.
-fn give_way(objects: &Objects, name: &str) -> bool {
-    let fragments = look(objects, name);
-    if matches!(fragments, Ok(Some(fragments)) if fragments.is_empty()) {
-        return remove(objects, name);
+/// Removes an object, as others have, unless a program of this node writes it: etcd's data may have been put back from an old copy.
+fn remove(objects: &Objects, name: &str, id: NonZeroU64) -> Outcome {
+    // Writers of other nodes that this one has heard of say nothing: they are gone with the object.
+    remove_unless(objects, name, id, |one| one.is_alive && one.left.is_none())
+}
+
+/// Removes an object in favour of the one of that name that the other nodes have, unless a program of this node has written it.
+fn give_way(objects: &Objects, name: &str, id: NonZeroU64) -> Outcome {
+    remove_unless(objects, name, id, |_| true)
+}
+
+/// Removes an object unless one of its fragments of this node is such a one.
+fn remove_unless(objects: &Objects, name: &str, id: NonZeroU64, holds: impl Fn(&LocalFragment) -> bool) -> Outcome {
+    let removed = match look(objects, name) {
+        Ok(Some(fragments)) if fragments.iter().any(holds) => {
+            say_kept(name);
+            return Outcome::Written;
+        }
+        Ok(Some(_)) => objects.remove_id(name, id, BOARD_LIMIT).map_err(|error| error.to_string()),
+        Ok(None) => Err("another process has had the lock of its board for long; it may be stopped".into()),
+        // What cannot be understood may be anybody's.
+        Err(error) => Err(error.to_string()),
+    };
+    match removed {
+        Ok(()) => Outcome::Gone,
+        Err(error) => {
+            let why = "other nodes have it no more, or another one of that name, and it cannot be removed here now";
+            let advice = format!("the next runtime here tries again, or remove it here: still rm '{name}'");
+            eprintln!("still node: object '{name}': {why}: {error}; {advice}");
+            Outcome::Unclear
+        }
     }
-    say_kept(name);
-    false
 }
 
 /// The fragments of this node's processes.
@@ -166,6 +211,7 @@ fn say_kept(name: &str) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use stillframe_object::Names;
 
     fn described(id: u64) -> Description {
         Description {
@@ -212,6 +258,87 @@ mod tests {
         objects.remove("written", false).unwrap();
         agree(&objects, &names("more"), &numbers, || Ok(Some(9))).unwrap();
         assert_eq!(numbers.kept().len(), 0);
+    }
+
+    /// A directory with an object that others removed, or created anew, while it had no runtime.
+    fn place(id: u64) -> (tempfile::TempDir, Objects, Numbers) {
+        let place = tempfile::Builder::new().prefix("stillframe-test-agree-").tempdir_in("/dev/shm").unwrap();
+        let objects = Objects::options().dir(place.path()).as_runtime().open().unwrap();
+        objects.names().put("u", &described(id)).unwrap();
+        let numbers = Numbers::open(place.path(), 1);
+        numbers.join(stillframe_roster::writer::Node(1)).unwrap();
+        (place, objects, numbers)
+    }
+
+    /// Has a file's lock as a program that is stopped, until it is dropped.
+    fn lock(place: &tempfile::TempDir) -> std::fs::File {
+        let path = place.path().join(".objects/boards/u");
+        let file = std::fs::File::options().read(true).write(true).create(true).truncate(false).open(path).unwrap();
+        assert!(stillframe_kernel::lock::try_lock(&file, stillframe_kernel::lock::Kind::Write, 0, 1).unwrap());
+        file
+    }
+
+    /// Of one that was written, and of one that nobody wrote; in the epoch that was noted, and in another one.
+    #[test]
+    fn what_cannot_be_removed_just_now_is_removed_when_the_next_runtime_begins() {
+        let child = stillframe_etcd::Child::options().start().unwrap();
+        for (number, (is_written, noted)) in [(false, 8), (false, 7), (true, 8)].into_iter().enumerate() {
+            let (place, objects, numbers) = place(1);
+            let prefix = format!("job{number}");
+            let etcd = stillframe_etcd::Etcd::options().prefix(prefix).endpoint(child.endpoint()).open().unwrap();
+            // Others have created another one of that name.
+            etcd.names().put("u", &described(2)).unwrap();
+            numbers.note_epoch(Some(noted)).unwrap();
+            if is_written {
+                let mut writer = objects.object_named("u").unwrap().write("{ var v = u }").attach().unwrap();
+                writer.publish(1).unwrap();
+                writer.detach().unwrap();
+            }
+            let agree = || agree(&objects, &etcd.names(), &numbers, || Ok(Some(8))).unwrap();
+            let busy = lock(&place);
+            agree();
+            assert_eq!((objects.list().unwrap().len(), numbers.kept().len()), (1, 0), "{number}");
+            drop(busy);
+            agree();
+            assert_eq!((objects.list().unwrap().len(), numbers.kept().len()), (0, 0), "{number}");
+            assert_eq!(numbers.epoch(), Some(8), "{number}");
+        }
+    }
+
+    #[test]
+    fn what_is_damaged_is_left_out_and_what_cannot_be_read_now_is_not() {
+        let (place, objects, _) = place(1);
+        objects.create("v", "var u [4] int64").create().unwrap();
+        let path = place.path().join(".objects/names/u");
+        std::fs::write(&path, "{").unwrap();
+        let names = |all: Vec<(String, Description)>| all.into_iter().map(|(name, _)| name).collect::<Vec<_>>();
+        assert_eq!(super::described(&objects).map(names).unwrap(), ["v"]);
+        std::fs::remove_file(&path).unwrap();
+        std::fs::create_dir(&path).unwrap();
+        super::described(&objects).map(names).unwrap_err();
+    }
+
+    /// The object that the others know by its name may not be in etcd yet.
+    #[test]
+    fn after_a_loss_all_is_put_back_but_what_the_others_know_otherwise_or_have_removed() {
+        let (place, objects, numbers) = place(1);
+        let put_back = |unremoved: &[u64], known: Option<u64>| {
+            let unremoved = unremoved.iter().copied().filter_map(NonZeroU64::new).collect();
+            let (all, is_clear) =
+                to_put_back(&objects, &numbers, &unremoved, |_| known.and_then(NonZeroU64::new)).unwrap();
+            (all.len(), is_clear, numbers.kept().len())
+        };
+        assert_eq!(put_back(&[], None), (1, true, 0));
+        assert_eq!(put_back(&[], Some(1)), (1, true, 0));
+        assert_eq!(put_back(&[1], None), (0, true, 0));
+        assert_eq!(put_back(&[], Some(2)), (0, false, 0), "nobody has written it: the next runtime removes it");
+        let mut writer = objects.object_named("u").unwrap().write("{ var v = u }").attach().unwrap();
+        writer.publish(1).unwrap();
+        let busy = lock(&place);
+        assert_eq!(put_back(&[], Some(2)), (0, false, 0), "it cannot be seen now");
+        drop(busy);
+        assert_eq!(put_back(&[], Some(2)), (0, true, 1));
+        assert_eq!(put_back(&[], None), (0, true, 1), "it is of this node alone from here on");
     }
 
     #[test]

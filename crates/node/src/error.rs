@@ -54,6 +54,22 @@ pub enum Error {
         /// Where it answers.
         address: SocketAddr,
     },
+    /// Who listens where a node of the job with the name of this one does, as it says, is none that this one can speak with. It may be a node
+    /// that lives, or one whose place somebody else has by now.
+    #[error(
+        "node {} at {address} is called '{name}', too, and who listens there cannot be asked whether it lives ({why}); if that node has \
+         ended, wait until its lease has, too; else give this one another name with --name", node.0
+    )]
+    Stranger {
+        /// What both are called.
+        name: String,
+        /// The other one.
+        node: Node,
+        /// Where it is to answer.
+        address: SocketAddr,
+        /// What stands between the two.
+        why: Box<stillframe_link::Error>,
+    },
     /// A system call failed.
     #[error("{call} {}: {source}", path.display())]
     Io {

@@ -30,6 +30,7 @@
 //! | [`numbers`] | the numbers of nodes that this machine has heard of |
 //! | `directory` | what a node's objects are against those of etcd when its runtime begins |
 //! | `spread` | which node is to be the home of what |
+//! | `machines` | which node each machine is, whatever numbers it had |
 //! | [`names`] | nodes, homes and names in etcd |
 //! | `meeting` | where a node finds the names, if nobody tells it |
 //! | `keeper` | the etcd that a node starts for all |
@@ -50,6 +51,7 @@ mod keeper;
 mod known;
 pub mod links;
 mod listening;
+mod machines;
 mod meeting;
 mod memory;
 pub mod names;

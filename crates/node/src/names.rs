@@ -4,11 +4,13 @@ use crate::cluster::Cluster;
 use crate::directory;
 use crate::error::{Error, Result};
 use crate::links::Links;
+use crate::machines::{Former, Machines};
 use crate::network::Network;
 use crate::numbers::Numbers;
 use crate::runtime::Runtime;
 use crate::spread;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
+use std::num::NonZeroU64;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
@@ -44,68 +46,6 @@ pub struct EtcdCluster {
     keeps_names: bool,
     /// When this node may first become a home.
     claims_from: Instant,
-}
-
-/// Which node each machine is.
-#[derive(Debug, Default)]
-struct Machines {
-    /// What each was last, by its memory.
-    last: BTreeMap<u64, Machine>,
-    /// Numbers that machines had before, of which etcd has still to tell that they are lost.
-    former: BTreeSet<Node>,
-}
-
-/// A machine, as the newest runtime there told of it.
-#[derive(Debug)]
-struct Machine {
-    name: String,
-    node: Node,
-    /// Whether it was told that it is lost.
-    is_lost: bool,
-}
-
-/// What became of the node that a machine was before.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Former {
-    /// The runtime was started again, and goes on with the same memory.
-    Replaced(Node),
-    /// What it had in memory is gone, and nobody has said so yet.
-    Lost(Node),
-}
-
-impl Machines {
-    /// A machine has this number from now on, and this memory; the ones before, if it had others. What it is called may change; a name
-    /// with another memory is that of a machine that lost its own.
-    fn join(&mut self, name: &str, node: Node, memory: u64) -> Vec<Former> {
-        // Where etcd lost its count, a number may be given once more: then it is no other machine's any more.
-        self.former.remove(&node);
-        self.last.retain(|of, last| *of == memory || last.node != node);
-        let is_emptied = |(of, last): &(&u64, &Machine)| **of != memory && last.name == name;
-        let emptied = self.last.iter().filter(is_emptied).filter(|(_, last)| !last.is_lost);
-        let lost: Vec<Node> = emptied.map(|(_, last)| last.node).collect();
-        self.last.retain(|of, last| !is_emptied(&(of, last)));
-        self.former.extend(&lost);
-        let mut before: Vec<Former> = lost.into_iter().map(Former::Lost).collect();
-        let replaced = self.last.insert(memory, Machine { name: name.into(), node, is_lost: false });
-        if let Some(replaced) = replaced.filter(|replaced| replaced.node != node) {
-            if !replaced.is_lost {
-                self.former.insert(replaced.node);
-            }
-            before.push(Former::Replaced(replaced.node));
-        }
-        before
-    }
-
-    /// etcd says that a number is lost; whether that is news, and not of a machine that has another one by now.
-    fn lose(&mut self, node: Node) -> bool {
-        self.last.values_mut().filter(|last| last.node == node).for_each(|last| last.is_lost = true);
-        !self.former.remove(&node)
-    }
-
-    /// Whether this is the number of the machine with this memory, as far as it was told.
-    fn is_last(&self, memory: u64, node: Node) -> bool {
-        self.last.get(&memory).is_some_and(|last| last.node == node)
-    }
 }
 
 /// Changes of which many come at once.
@@ -145,7 +85,7 @@ impl Cluster for EtcdCluster {
         // A runtime that was started again reports for the one before, which etcd may not even know as lost if its data are.
         let known = self.known();
         let nodes = self.cluster.nodes().into_iter().map(|(node, _)| node);
-        nodes.filter(|node| !known.former.contains(node)).collect()
+        nodes.filter(|node| !known.is_former(*node)).collect()
     }
 
     fn host(&self, node: Node) -> String {
@@ -251,8 +191,15 @@ impl EtcdCluster {
         Ok(self.cluster.leave()?)
     }
 
-    fn is_put(&self) -> bool {
+    pub(crate) fn is_put(&self) -> bool {
         self.is_put.load(Ordering::Relaxed)
+    }
+
+    /// etcd may not have all objects of this node's directory, until they are put there again. If this runtime ends meanwhile, the next one
+    /// puts all there, too.
+    fn note_unput(&self) {
+        self.is_put.store(false, Ordering::Relaxed);
+        let _ = self.numbers.note_epoch(None);
     }
 
     fn known(&self) -> MutexGuard<'_, Machines> {
@@ -266,10 +213,8 @@ impl EtcdCluster {
         let (mut looked, mut longest, mut free) = (Instant::now(), SOON, Vec::new());
         while !has_ended() {
             let told = self.cluster.next_some(longest, TOGETHER);
-            // etcd may have been lost once more while this node was put there again, which then did not succeed, or was forgotten.
-            if told.is_empty() && (self.cluster.standing() == Standing::Forgotten || !self.is_put()) {
-                self.rebuild(runtime, objects);
-            }
+            // What others have removed before is not put back: all that had come is told by then.
+            let is_all = told.len() < TOGETHER;
             // Before this runtime does anything with a node, the next one would know of it.
             if !told.is_empty() {
                 self.note_peers();
@@ -289,6 +234,11 @@ impl EtcdCluster {
                 self.claim(runtime, &self.preferring());
             }
             if looked.elapsed() >= SOON {
+                // etcd may have been lost once more while this node was put there again, which then did not succeed, or was forgotten. It
+                // is tried again by the clock: something may be told all the time.
+                if is_all && (self.cluster.standing() == Standing::Forgotten || !self.is_put()) {
+                    self.rebuild(runtime, objects);
+                }
                 // Whoever was to be the home of what was free the last time has had the time.
                 let before = std::mem::replace(&mut free, self.free());
                 self.claim(runtime, &free.iter().copied().filter(|shard| before.contains(shard)).collect::<Vec<_>>());
@@ -297,7 +247,7 @@ impl EtcdCluster {
                 // It could not be written, perhaps.
                 self.note_peers();
                 looked = Instant::now();
-                longest = if self.is_settled() { LOOK } else { SOON };
+                longest = if self.is_settled() && self.is_put() { LOOK } else { SOON };
             }
         }
     }
@@ -307,7 +257,7 @@ impl EtcdCluster {
         self.numbers.note_peers(self.cluster.epoch(), others.collect(), self.cluster.missing());
     }
 
-    fn tell(&self, event: Event, runtime: &Runtime, links: &Arc<Links>, objects: &Objects) {
+    pub(crate) fn tell(&self, event: Event, runtime: &Runtime, links: &Arc<Links>, objects: &Objects) {
         match event {
             Event::NodeJoined { node, info } => self.join(node, &info, runtime, links),
             Event::NodeLost { node } => {
@@ -318,9 +268,19 @@ impl EtcdCluster {
                 }
             }
             Event::ObjectRemoved { name, id } => runtime.removed(&name, ObjectId(id)),
+            Event::ObjectMissing { name, id } => self.give_up_object(&name, id, runtime, objects),
             Event::NamesLost => self.rebuild(runtime, objects),
             // Nobody healthy wrote it, and others go on.
             _ => {}
+        }
+    }
+
+    /// Nobody has put an object back that etcd has lost. Nobody has removed it either: what this node's directory has it puts there again.
+    fn give_up_object(&self, name: &str, id: NonZeroU64, runtime: &Runtime, objects: &Objects) {
+        match objects.names().get(name) {
+            Ok(there) if there.as_ref().is_none_or(|there| there.id != id) => runtime.given_up(name, ObjectId(id)),
+            // What cannot be read just now may be it.
+            Ok(_) | Err(_) => self.note_unput(),
         }
     }
 
@@ -416,18 +376,13 @@ impl EtcdCluster {
 
     fn rebuild(&self, runtime: &Runtime, objects: &Objects) {
         points::hit("names.lost");
-        self.is_put.store(false, Ordering::Relaxed);
-        // If this runtime ends meanwhile, the next one puts all there, too.
-        let _ = self.numbers.note_epoch(None);
-        let rebuilt = directory::described(objects).and_then(|mut all| {
-            // What all others know by that name is theirs, though etcd has lost it: one of this node alone does not take its place.
-            let mut kept = self.numbers.kept();
-            let is_another = |name: &str, id| self.cluster.object(name).is_some_and(|known| known != id);
-            kept.extend(all.iter().filter(|(name, own)| is_another(name, own.id)).map(|(_, own)| own.id.get()));
-            all.retain(|(_, own)| !kept.contains(&own.id.get()));
-            self.numbers.note_kept(kept)?;
+        self.note_unput();
+        let known = |name: &str| self.cluster.object(name);
+        let to_put = directory::to_put_back(objects, &self.numbers, &runtime.unremoved(), known);
+        let rebuilt = to_put.and_then(|(all, is_clear)| {
             let put = self.cluster.rebuild(&all, self.numbers.highest())?;
-            Ok(directory::are_put(&all, &put))
+            let (are_there, are_same) = directory::are_put(&all, &put);
+            Ok((are_there, are_same && is_clear))
         });
         match rebuilt {
             // Who joined while etcd knew of nobody has its number, and it has to join anew.
@@ -441,55 +396,5 @@ impl EtcdCluster {
         }
         points::hit("names.rebuilt");
         self.claim(runtime, &self.preferring());
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_machine_is_one_node_whatever_numbers_it_had() {
-        let mut machines = Machines::default();
-        let mut join = |name: &str, node, memory| machines.join(name, Node(node), memory);
-        assert_eq!(join("a", 1, 7), []);
-        assert_eq!(join("b", 2, 8), []);
-        assert_eq!(join("a", 1, 7), [], "it is told twice");
-        assert_eq!(join("a", 5, 7), [Former::Replaced(Node(1))]);
-        assert_eq!(join("a", 7, 7), [Former::Replaced(Node(5))]);
-        // Before etcd gives up what it lost, all are there.
-        assert_eq!(machines.former, BTreeSet::from([Node(1), Node(5)]));
-        assert_eq!(machines.join("c", Node(1), 9), [], "etcd has lost its count");
-        assert_eq!(machines.former, BTreeSet::from([Node(5)]));
-        assert_eq!(machines.join("d", Node(2), 10), [], "once more");
-        assert_eq!(machines.join("b", Node(8), 8), [], "its number is another's, whose connection stays");
-        assert!(!machines.lose(Node(5)), "its machine has another number");
-        assert!(machines.lose(Node(7)));
-        assert_eq!(machines.join("a", Node(9), 7), [Former::Replaced(Node(7))], "it was only apart");
-    }
-
-    #[test]
-    fn a_machine_that_lost_its_memory_is_not_the_one_that_it_was() {
-        let mut machines = Machines::default();
-        assert_eq!(machines.join("a", Node(1), 7), []);
-        assert_eq!(machines.join("a", Node(2), 7), [Former::Replaced(Node(1))]);
-        // Before its lease ends; etcd tells of that later.
-        assert_eq!(machines.join("a", Node(3), 8), [Former::Lost(Node(2))]);
-        assert!(!machines.lose(Node(2)), "it was told");
-        // And after.
-        assert!(machines.lose(Node(3)));
-        assert_eq!(machines.join("a", Node(4), 9), []);
-        assert_eq!(machines.former, BTreeSet::from([Node(1)]));
-    }
-
-    #[test]
-    fn a_machine_may_be_called_otherwise() {
-        let mut machines = Machines::default();
-        assert_eq!(machines.join("a", Node(1), 7), []);
-        assert_eq!(machines.join("b", Node(2), 7), [Former::Replaced(Node(1))]);
-        assert_eq!(machines.join("c", Node(3), 8), []);
-        let both = [Former::Lost(Node(3)), Former::Replaced(Node(2))];
-        assert_eq!(machines.join("c", Node(4), 7), both, "another one of that name lost its memory");
-        assert!(machines.is_last(7, Node(4)) && !machines.is_last(8, Node(3)));
     }
 }

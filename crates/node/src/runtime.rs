@@ -13,9 +13,8 @@ use crate::socket::{self, Clients};
 use crate::surroundings::{OwnJob, Surroundings, Todo, Unknown};
 use crate::watched::Watched;
 use drepl::executor::Executor;
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::VecDeque;
 use std::fs::File;
-use std::num::NonZeroU64;
 use std::os::unix::net::UnixListener;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -28,8 +27,8 @@ use stillframe_kernel::fork::Unforked;
 use stillframe_kernel::lock::{self, Kind};
 use stillframe_kernel::points;
 use stillframe_kernel::thread::take_no_signals;
+use stillframe_object::Objects;
 use stillframe_object::runtime::{LOCK, Reply, Request, SOCKET};
-use stillframe_object::{Description, Objects};
 use stillframe_roster::writer::{Node, Version};
 use stillframe_wire::data::{Piece, Sent, SourceShare, Unchanged};
 use stillframe_wire::{Message, ObjectId};
@@ -155,24 +154,6 @@ impl Runtime {
     /// [`replaced`](Runtime::replaced).
     pub fn receive(&self, from: Node, message: Message, bulk: &mut dyn Incoming) {
         self.inner.receive(from, message, bulk);
-    }
-
-    /// Somebody created an object, on any node.
-    pub fn created(&self, name: &str, description: &Description) {
-        self.created_all(&[(name.to_owned(), description.clone())]);
-    }
-
-    /// The same of several objects, in the order in which they were created.
-    pub fn created_all(&self, all: &[(String, Description)]) {
-        for (name, description) in all {
-            // What cannot be kept here now is tried again.
-            let _ = self.inner.note_created(name, description);
-        }
-    }
-
-    /// Somebody removed an object, on any node.
-    pub fn removed(&self, name: &str, object: ObjectId) {
-        self.inner.change(|desk| _ = desk.note_removed(name, object));
     }
 
     /// There is a new connection to a node. Of a machine that was started again this comes after [`replaced`](Runtime::replaced).
@@ -395,58 +376,6 @@ impl Inner {
         }
     }
 
-    fn create(&self, name: &str, description: &Description) -> stillframe_object::Result<Description> {
-        let there = self.cluster.names().put(name, description)?;
-        points::hit("name.put");
-        self.note_created(name, &there)?;
-        points::hit("name.noted");
-        Ok(there)
-    }
-
-    /// Makes an object known to this node's programs that was created on any. Who creates it is told so by its own thread and by that
-    /// which follows the names; the second finds it done.
-    fn note_created(&self, name: &str, description: &Description) -> stillframe_object::Result<()> {
-        if self.desk().expect_name(name, description.id) {
-            return Ok(());
-        }
-        self.put_name(name, description)
-    }
-
-    /// Puts an object into the directory that is expected there.
-    fn put_name(&self, name: &str, description: &Description) -> stillframe_object::Result<()> {
-        // Without the desk, for which others would wait as long as files are written.
-        let names = self.objects.names();
-        let put = names.put(name, description);
-        let mut is_expected = true;
-        self.change(|desk| is_expected = desk.note_put(name, description, &put));
-        put?;
-        if !is_expected {
-            // It was removed meanwhile.
-            names.remove(name, description.id)?;
-        }
-        Ok(())
-    }
-
-    /// Tries once more what could not be kept or found before: nobody says of an object once more that he waits for this node.
-    fn keep_again(&self) {
-        let missing = self.desk().missing();
-        for (name, description) in missing {
-            if self.has_ended() {
-                return;
-            }
-            let _ = self.put_name(&name, &description);
-        }
-        self.change(Desk::find_again);
-    }
-
-    /// Who asks has locked the object's board, for which the desk may be waiting: what is to be done here is done when it is told that
-    /// the name is gone.
-    fn remove(&self, name: &str, id: NonZeroU64) -> stillframe_object::Result<bool> {
-        let is_removed = self.cluster.names().remove(name, id)?;
-        points::hit("name.removed");
-        Ok(is_removed)
-    }
-
     fn move_bytes(&self, todo: &Receiver<Vec<OwnJob>>) {
         // Those of fragments into which another node's elements are just coming, perhaps slowly. Others do not wait for them.
         let mut left: VecDeque<OwnJob> = VecDeque::new();
@@ -462,27 +391,6 @@ impl Inner {
                     Put::Done => self.change(|desk| _ = desk.finish(one.subscription)),
                     Put::Busy => left.push_back(one),
                     Put::Failed(why) => self.change(|desk| desk.lose(one.subscription, one.filling.version, &why)),
-                }
-            }
-        }
-    }
-
-    /// Asks who keeps the names for objects that others speak of, as long as that takes.
-    fn ask_names(&self, unknown: &Receiver<Vec<Unknown>>) {
-        while let Ok(first) = unknown.recv() {
-            // Many may have spoken of one meanwhile.
-            let all = first.into_iter().chain(unknown.try_iter().flatten());
-            let all: BTreeMap<ObjectId, Unknown> = all.map(|unknown| (unknown.id, unknown)).collect();
-            for unknown in all.into_values() {
-                if self.has_ended() {
-                    return;
-                }
-                let removals = self.desk().removals();
-                match self.cluster.names().get(&unknown.name) {
-                    Ok(Some(there)) => self.change(|desk| desk.take_found(unknown, &there, removals)),
-                    // When it is there, the names tell of it.
-                    Ok(None) => {}
-                    Err(_) => self.desk().find_later(unknown),
                 }
             }
         }
@@ -569,3 +477,5 @@ fn is_packed(share: &SourceShare) -> bool {
     let SourceShare { transfer, bytes, .. } = share;
     transfer.source_bytes() == *bytes && transfer.moved_bytes() == *bytes && transfer.conversions().is_empty()
 }
+
+mod names;

@@ -14,7 +14,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{self, JoinHandle};
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use stillframe_etcd::{Child, Etcd, Home, JoinOptions, NodeInfo, Shard, Tls};
 use stillframe_kernel::disk::capacity_bytes;
 use stillframe_kernel::points;
@@ -30,6 +30,9 @@ const MEETING_LIMIT: Duration = Duration::from_secs(60);
 
 /// How long a node of the same name may take to answer, if it lives.
 const NAMESAKE_LIMIT: Duration = Duration::from_secs(2);
+
+/// How long to wait before one is asked again that ended the connection.
+const AGAIN: Duration = Duration::from_millis(20);
 
 /// How long whoever keeps the names may take to join itself, before others do.
 const COUNT_LIMIT: Duration = Duration::from_secs(5);
@@ -309,15 +312,17 @@ fn find_names(options: &ServiceOptions, identity: &Identity, memory: u64) -> Res
 }
 
 fn open(names: &Names, identity: &Identity, lease: Duration) -> Result<Etcd> {
-    let etcd = Etcd::options().prefix(format!("stillframe/{}", identity.job())).grace(lease.max(GRACE));
+    // Jobs of one name may share an etcd.
+    let prefix = format!("stillframe/{}-{:016x}", identity.job(), identity.number());
+    let etcd = Etcd::options().prefix(prefix).grace(lease.max(GRACE));
     let etcd = names.addresses.iter().fold(etcd, |etcd, address| etcd.endpoint(address.as_str()));
     let is_secret = names.addresses.iter().any(|address| address.starts_with("https://"));
     let etcd = if is_secret { etcd.tls(names.tls.clone()) } else { etcd };
     etcd.open().map_err(|error| names.explain(error))
 }
 
-/// Makes sure that no other node that lives has this one's name: all would take this one for that one, started again. Those that do
-/// not answer are this one before its memory was lost.
+/// Makes sure that no other node that lives has this one's name: all would take this one for that one, started again. Those where nobody
+/// listens any more, or nobody answers, are this one before its memory was lost.
 fn check_namesakes(
     nodes: &[(Node, NodeInfo)],
     name: &str,
@@ -329,11 +334,34 @@ fn check_namesakes(
     let namesakes = || nodes.iter().filter(|(node, info)| info.name == name && Some(*node) != former);
     for (node, info) in namesakes() {
         let Ok(address) = info.address.parse::<SocketAddr>() else { continue };
-        if address != own && Connection::connect(address, identity, options, NAMESAKE_LIMIT).is_ok() {
-            return Err(Error::Namesake { name: name.into(), node: *node, address });
+        if address == own {
+            continue;
+        }
+        let (name, node) = (name.to_owned(), *node);
+        match connect(address, identity, options) {
+            Ok(_) => return Err(Error::Namesake { name, node, address }),
+            Err(why) if is_answer(&why) => return Err(Error::Stranger { name, node, address, why: why.into() }),
+            Err(_) => {}
         }
     }
     Ok(namesakes().map(|(node, _)| *node).collect())
+}
+
+/// Connects to a namesake. One that is just ending may still end the connection, and the next time nobody listens there.
+fn connect(address: SocketAddr, identity: &Identity, options: &Options) -> stillframe_link::Result<Connection> {
+    let begin = Instant::now();
+    loop {
+        match Connection::connect(address, identity, options, NAMESAKE_LIMIT) {
+            Err(stillframe_link::Error::Closed { .. }) if begin.elapsed() < NAMESAKE_LIMIT => thread::sleep(AGAIN),
+            connected => return connected,
+        }
+    }
+}
+
+/// Whether somebody has answered a connection, and did not let this node in, or is not let in.
+fn is_answer(error: &stillframe_link::Error) -> bool {
+    use stillframe_link::Error;
+    matches!(error, Error::Refused { .. } | Error::RefusedThere { .. } | Error::Malformed { .. } | Error::Closed { .. })
 }
 
 /// A number above all that were given, for a machine that was the first of the job and has lost what it wrote down, as when it was

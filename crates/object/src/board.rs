@@ -55,7 +55,7 @@ const FIRST_BYTES: usize = 4096;
 const ATTEMPTS: usize = 4;
 
 /// How long somebody may have a board's lock before who waits for it is told.
-const LOCKED_MAX: Duration = Duration::from_secs(10);
+pub(crate) const LOCKED_MAX: Duration = Duration::from_secs(10);
 
 /// A fragment to write.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

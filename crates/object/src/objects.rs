@@ -1,7 +1,7 @@
 //! The objects of a directory: creating, finding and removing them.
 
 use crate::bell::Bell;
-use crate::board::Board;
+use crate::board::{Board, LOCKED_MAX};
 use crate::description::Description;
 use crate::directory::{Directory, random_number};
 use crate::error::{Error, Result};
@@ -317,8 +317,24 @@ impl Objects {
     /// # Errors
     /// [`Error::InUse`] while a writer lives, unless `force`; [`Error::NoObject`].
     pub fn remove(&self, name: &str, force: bool) -> Result<()> {
+        self.remove_within(name, force, LOCKED_MAX)
+    }
+
+    /// As [`remove`](Objects::remove) by force, if the object of that name has this id, for a runtime of which others want something
+    /// meanwhile: it waits at most so long for who has the board.
+    ///
+    /// # Errors
+    /// [`Error::Locked`] if somebody has the board just now; those of the object's files.
+    pub fn remove_id(&self, name: &str, id: NonZeroU64, limit: Duration) -> Result<()> {
+        match self.names.get(name)? {
+            Some(there) if there.id == id => self.remove_within(name, true, limit),
+            _ => Ok(()),
+        }
+    }
+
+    fn remove_within(&self, name: &str, force: bool, limit: Duration) -> Result<()> {
         let objects = self.writing()?;
-        match objects.object_named(name).and_then(|object| objects.remove_whole(&object, force)) {
+        match objects.object_named(name).and_then(|object| objects.remove_whole(&object, force, limit)) {
             Err(Error::Corrupt { .. } | Error::Text { .. } | Error::Refused { .. }) => {
                 objects.remove_damaged(name, force)
             }
@@ -331,7 +347,7 @@ impl Objects {
     /// # Errors
     /// [`Error::InUse`] while a writer lives, unless `force`; [`Error::Removed`].
     pub fn remove_object(&self, object: &Object, force: bool) -> Result<()> {
-        self.writing()?.remove_whole(object, force)
+        self.writing()?.remove_whole(object, force, LOCKED_MAX)
     }
 
     /// The same for who changes something; see [`Site::writing`].
@@ -356,9 +372,9 @@ impl Objects {
         removed
     }
 
-    fn remove_whole(&self, object: &Object, force: bool) -> Result<()> {
+    fn remove_whole(&self, object: &Object, force: bool, limit: Duration) -> Result<()> {
         let shared = object.shared().writing()?;
-        let board = shared.board.lock()?;
+        let board = shared.board.lock_within(limit)?;
         let mut members = crate::member::Members::of_locked(&shared, &board)?;
         if !force {
             // Nobody attaches while the board is locked.

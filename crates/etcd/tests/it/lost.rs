@@ -106,6 +106,37 @@ fn a_node_whose_lease_had_ended_before_names_were_lost_comes_back_as_another() {
     }
 }
 
+/// However long that takes, and whoever else has put his there before.
+#[test]
+fn an_object_is_missing_once_this_node_has_put_there_what_it_knows_and_is_removed_never() {
+    let _watchdog = watchdog(120);
+    let child = start();
+    // It gives up at once what does not come back.
+    let near = Etcd::options().endpoint(child.endpoint()).deadline(LONG).grace(Duration::ZERO).open().unwrap();
+    let one = join(&near, "one");
+    let all = [("u", 1), ("v", 2)].map(|(name, id)| (name.to_owned(), described("var u [4] float64", id)));
+    near.names().put_all(&all).into_iter().for_each(|put| drop(put.unwrap()));
+    told_until(&one, |event| matches!(event, Event::ObjectCreated { name, .. } if name == "v"));
+
+    let child = lose_data(child);
+    told_until(&one, |event| *event == Event::NamesLost);
+    let is_gone = |told: &Told| matches!(told.event, Event::ObjectRemoved { .. } | Event::ObjectMissing { .. });
+    for name in ["w", "x", "y"] {
+        let told = told_by_now(&one, &at(child.endpoint()), name);
+        assert!(!told.iter().any(is_gone), "{told:#?}");
+    }
+    one.rebuild(&all[..1], None).unwrap();
+    let missing = Event::ObjectMissing { name: "v".into(), id: all[1].1.id };
+    let mut told = told_until(&one, |event| *event == missing);
+    told.pop();
+    assert!(!told.iter().any(is_gone), "{told:#?}");
+    assert_eq!((one.object("u"), one.object("v")), (Some(all[0].1.id), None));
+    // Who has it still may come even later.
+    one.rebuild(&all, None).unwrap();
+    let told = told_until(&one, |event| matches!(event, Event::ObjectCreated { name, .. } if name == "v"));
+    assert!(!told.iter().any(is_gone), "{told:#?}");
+}
+
 /// It may be one that lives still, and has not put itself there again.
 #[test]
 fn a_number_that_was_given_twice_is_nobodys() {

@@ -7,12 +7,16 @@ use crate::surroundings::Unknown;
 use crate::watched::Watched;
 use std::collections::{BTreeMap, BTreeSet};
 use std::num::NonZeroU64;
+use std::time::Duration;
 use stillframe_object::hints::bit_of;
 use stillframe_object::{Description, bindings as bindings_of};
 use stillframe_roster::writer::Node;
 use stillframe_wire::data::FragmentText;
 use stillframe_wire::roster::{self as wire, Describe};
 use stillframe_wire::{Message, ObjectId};
+
+/// How long who has the board of an object is waited for that is to be removed: others wait for the desk meanwhile.
+const BOARD_LIMIT: Duration = Duration::from_millis(10);
 
 /// What is known of a name.
 #[derive(Debug, Clone, Copy, Default)]
@@ -36,6 +40,8 @@ pub(super) struct Names {
     awaited: BTreeMap<String, ObjectId>,
     /// Objects whose names the directory could not take: for want of room, say, or because another object has the name there.
     missing: BTreeMap<String, Description>,
+    /// Objects that were removed and that the directory still has: a program that is stopped may have the lock of the board.
+    unremoved: BTreeSet<(String, NonZeroU64)>,
     /// Objects that others spoke of, while the directory or who keeps the names could not be asked.
     unasked: BTreeMap<ObjectId, Unknown>,
     /// Objects of whose names others are kept, and what they are was asked of a node that spoke of them.
@@ -183,6 +189,8 @@ impl Desk {
 
     /// Somebody created an object, on any node, and the directory is going to have it; whether it has it already.
     pub(crate) fn expect_name(&mut self, name: &str, id: NonZeroU64) -> bool {
+        // Somebody who had not heard that it is removed may have put it back.
+        self.names.unremoved.retain(|(of, removed)| of != name || *removed != id);
         let named = self.note_name(name);
         if named.created != Some(id) {
             *named = Named { created: Some(id), is_kept: false, ..*named };
@@ -271,9 +279,8 @@ impl Desk {
         self.names.missing.iter().map(|(name, described)| (name.clone(), described.clone())).collect()
     }
 
-    /// Somebody removed an object, on any node.
-    pub(crate) fn note_removed(&mut self, name: &str, id: ObjectId) -> Result<()> {
-        self.names.removals += 1;
+    /// Nobody has an object any more that etcd has lost, this node's directory neither.
+    pub(crate) fn note_given_up(&mut self, name: &str, id: ObjectId) {
         if self.names.awaited.get(name) == Some(&id) {
             self.names.awaited.remove(name);
         }
@@ -287,15 +294,43 @@ impl Desk {
         if named.created == Some(id.0) {
             *named = Named { created: None, is_kept: false, ..*named };
         }
-        match self.objects.names().get(name)? {
-            Some(there) if ObjectId(there.id) == id => self.objects.remove(name, true)?,
-            // Somebody has created the next one already, and perhaps hinted at it while this one was looked at.
-            Some(_) => {
-                let id = self.watch(name)?;
-                self.look(id);
-            }
-            None => {}
+    }
+
+    /// Somebody removed an object, on any node.
+    pub(crate) fn note_removed(&mut self, name: &str, id: ObjectId) -> Result<()> {
+        self.names.removals += 1;
+        self.note_given_up(name, id);
+        if let Err(error) = self.objects.remove_id(name, id.0, BOARD_LIMIT) {
+            self.names.unremoved.insert((name.into(), id.0));
+            return Err(error.into());
+        }
+        // Somebody has created the next one already, and perhaps hinted at it while this one was looked at.
+        if self.objects.names().get(name)?.is_some() {
+            let id = self.watch(name)?;
+            self.look(id);
         }
         Ok(())
+    }
+
+    /// Objects that were removed and that the directory still has.
+    pub(crate) fn unremoved(&self) -> Vec<(String, NonZeroU64)> {
+        self.names.unremoved.iter().cloned().collect()
+    }
+
+    /// Tries once more to remove an object from the directory.
+    pub(crate) fn remove_again(&mut self, name: &str, id: NonZeroU64) {
+        let one = (name.to_owned(), id);
+        if !self.names.unremoved.remove(&one) {
+            return;
+        }
+        match self.objects.remove_id(name, id, BOARD_LIMIT) {
+            // Programs may have hinted at it meanwhile.
+            Ok(()) => self.forget(ObjectId(id)),
+            Err(error) => {
+                self.names.unremoved.insert(one);
+                let why = "it was removed, and this node cannot remove it, and tries again";
+                self.say(ObjectId(id), name, format!("{why}: {error}"));
+            }
+        }
     }
 }

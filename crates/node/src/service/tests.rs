@@ -3,9 +3,12 @@
 use super::*;
 use crate::cluster::Cluster;
 use crate::network::Network;
+use std::collections::BTreeMap;
+use std::io::Write;
 use std::num::NonZeroU64;
 use stillframe_etcd::shard_of;
 use stillframe_link::identity;
+use stillframe_object::{Description, Names};
 use stillframe_wire::ObjectId;
 
 const LONG: Duration = Duration::from_secs(60);
@@ -255,6 +258,158 @@ fn a_node_without_others_acts_on_where_it_keeps_the_names_itself() {
     assert!(stopped.success());
     thread::sleep(lease);
     assert!(acts());
+}
+
+/// On the same machines, as of two users: by one etcd, with the same names of nodes.
+#[test]
+fn jobs_of_one_name_know_nothing_of_each_other() {
+    let (places, etcd) = ([Place::new(), Place::new()], Child::options().deadline(LONG).start().unwrap());
+    let start = |place: &Place| {
+        Service::start(ServiceOptions { names: vec![etcd.endpoint().into()], ..place.options("a") }).unwrap()
+    };
+    let services = [start(&places[0]), start(&places[1])];
+    assert_eq!([services[0].node(), services[1].node()], [Node(1); 2], "each is the first of its job");
+    for service in &services {
+        assert_eq!(service.cluster.nodes(), [service.node()]);
+    }
+    let objects = [places[0].objects("a"), places[1].objects("a")];
+    for (objects, text) in objects.iter().zip(["var u [4] int64", "var u [8] int64"]) {
+        objects.create("u", text).create().unwrap();
+    }
+}
+
+/// Somebody who has the port of a node by now, or a node that lives and does not let this one in.
+#[test]
+fn a_namesake_where_somebody_listens_whom_this_node_cannot_ask_stays_what_it_is() {
+    let (place, other, etcd) = (Place::new(), Place::new(), Child::options().deadline(LONG).start().unwrap());
+    let identity = |place: &Place| Identity::open(place.options("a").identity).unwrap();
+    let listener = Listener::bind("127.0.0.1:0".parse().unwrap(), &identity(&other), &Options::default()).unwrap();
+    let of_other_job = listener.address();
+    thread::spawn(move || while matches!(listener.accept(LONG), Ok(_) | Err(_)) {});
+    let speaks = |words: &'static [u8]| {
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap();
+        thread::spawn(move || listener.incoming().flatten().for_each(|mut stream| _ = stream.write_all(words)));
+        address
+    };
+    for address in [of_other_job, speaks(b"220 mail.example ESMTP\r\n"), speaks(b"")] {
+        let names = format!("stillframe/heat-17-{:016x}", identity(&place).number());
+        let known = Etcd::options().prefix(names).endpoint(etcd.endpoint()).open().unwrap();
+        let joining = JoinOptions::new("a", address.to_string()).lease(Duration::from_secs(600));
+        let namesake = stillframe_etcd::Cluster::join(&known, joining).unwrap();
+        let options = ServiceOptions { names: vec![etcd.endpoint().into()], ..place.options("a") };
+        let error = Service::start(options.clone()).unwrap_err();
+        assert!(matches!(&error, Error::Stranger { node, .. } if *node == namesake.node()), "{error}");
+        assert!(known.nodes().unwrap().iter().any(|(node, _)| *node == namesake.node()), "its lease goes on");
+        namesake.leave().unwrap();
+        Service::start(options).unwrap().leave().unwrap();
+    }
+}
+
+/// A job's place with an etcd that lies beside it, and who looks at that etcd.
+fn beside(place: &Place, etcd: &Child) -> (Service, Etcd) {
+    let service = Service::start(ServiceOptions { names: vec![etcd.endpoint().into()], ..place.options("a") }).unwrap();
+    let number = Identity::open(place.options("a").identity).unwrap().number();
+    let prefix = format!("stillframe/heat-17-{number:016x}");
+    (service, Etcd::options().prefix(prefix).endpoint(etcd.endpoint()).open().unwrap())
+}
+
+/// As after a loss of etcd's data: the others are slower, or there are none.
+#[test]
+fn an_object_that_nobody_has_put_back_is_put_back_by_the_node_that_has_it() {
+    let (place, etcd) = (Place::new(), Child::options().deadline(LONG).start().unwrap());
+    let (service, known) = beside(&place, &etcd);
+    let here = place.objects("a").create("u", "var u [8] int64").create().unwrap();
+    let mut writer = here.write("{ var v = u }").attach().unwrap();
+    writer.publish(1).unwrap();
+    assert_eq!(here.wait_newer(0, LONG).unwrap(), 1);
+    // Of another one etcd has nothing.
+    let objects = Objects::options().dir(place.0.path().join("a")).as_runtime().open().unwrap();
+    let alone = objects.create("alone", "var u [8] int64").create().unwrap();
+    for (name, id) in [("u", here.description().id), ("alone", alone.description().id), ("nobody's", NonZeroU64::MIN)] {
+        let missing = stillframe_etcd::Event::ObjectMissing { name: name.into(), id };
+        service.cluster.tell(missing, &service.runtime, &service.links, &objects);
+    }
+    until("it is put there", || known.names().get("alone").unwrap().is_some_and(|there| there == *alone.description()));
+    until("all are put there", || service.cluster.is_put());
+    assert_eq!(objects.list().unwrap(), ["alone", "u"]);
+    assert_eq!(known.names().get("u").unwrap().unwrap(), *here.description());
+    writer.publish(2).unwrap();
+    assert_eq!(here.wait_newer(1, LONG).unwrap(), 2);
+}
+
+/// Says that it is over when it is dropped.
+struct End<'a>(&'a AtomicBool);
+
+impl Drop for End<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::SeqCst);
+    }
+}
+
+#[test]
+fn a_node_puts_itself_back_whatever_it_is_told_meanwhile() {
+    let (place, etcd) = (Place::new(), Child::options().deadline(LONG).start().unwrap());
+    let (service, known) = beside(&place, &etcd);
+    let objects = place.objects("a");
+    objects.create("u", "var u [8] int64").create().unwrap();
+    // It fails as long as the directory cannot be read.
+    let (name, aside) = (place.0.path().join("a/.objects/names/u"), place.0.path().join("aside"));
+    std::fs::rename(&name, &aside).unwrap();
+    std::fs::create_dir(&name).unwrap();
+    let port = etcd.endpoint().rsplit_once(':').unwrap().1.parse().unwrap();
+    drop(etcd);
+    let _etcd = Child::options().port(port).deadline(LONG).start().unwrap();
+    let is_node = || known.nodes().unwrap().iter().any(|(node, _)| *node == service.node());
+    let (is_over, names) = (AtomicBool::new(false), known.names());
+    thread::scope(|scope| {
+        // Whatever fails here, the thread ends.
+        let _end = End(&is_over);
+        let creating = scope.spawn(|| {
+            let described =
+                |id| Description { text: "var u [8] int64".into(), bindings: BTreeMap::new(), initial: 0, id };
+            for id in (1000..).filter_map(NonZeroU64::new).take_while(|_| !is_over.load(Ordering::SeqCst)) {
+                let _ = names.put(&format!("other/{id}"), &described(id));
+            }
+        });
+        // What is told after the loss is told after the first attempt.
+        until("something is told", || objects.list().unwrap().iter().any(|name| name.starts_with("other/")));
+        assert!(!is_node());
+        std::fs::remove_dir(&name).unwrap();
+        std::fs::rename(&aside, &name).unwrap();
+        until("it is a node again", is_node);
+        until("all are there", || service.cluster.is_put() && names.get("u").unwrap().is_some());
+        assert!(!creating.is_finished());
+    });
+}
+
+/// A program that is stopped has the lock of its board.
+#[test]
+fn an_object_that_was_removed_elsewhere_is_removed_here_once_nobody_has_its_board() {
+    let (place, etcd) = (Place::new(), Child::options().deadline(LONG).start().unwrap());
+    let (service, known) = beside(&place, &etcd);
+    let objects = place.objects("a");
+    let object = objects.create("u", "var u [8] int64").create().unwrap();
+    let mut writer = object.write("{ var v = u }").attach().unwrap();
+    writer.publish(1).unwrap();
+    assert_eq!(object.wait_newer(0, LONG).unwrap(), 1);
+    let path = place.0.path().join("a/.objects/boards/u");
+    let board = std::fs::File::options().read(true).write(true).open(path).unwrap();
+    let is_locked = || {
+        use stillframe_kernel::lock::{Kind, try_lock};
+        try_lock(&board, Kind::Write, 0, 1).unwrap()
+    };
+    until("it is locked", is_locked);
+    assert!(known.names().remove("u", object.description().id).unwrap());
+    until("it is to be removed", || service.runtime.unremoved().contains(&object.description().id));
+    // What is told after that is done meanwhile.
+    let next = Description { id: NonZeroU64::MIN, ..object.description().clone() };
+    known.names().put("next", &next).unwrap();
+    until("others are there", || objects.object_named("next").is_ok());
+    assert_eq!(objects.list().unwrap(), ["next", "u"]);
+    drop(board);
+    until("it is removed", || objects.list().unwrap() == ["next"]);
+    until("nothing is to be removed", || service.runtime.unremoved().is_empty());
 }
 
 fn ids() -> impl Iterator<Item = ObjectId> {

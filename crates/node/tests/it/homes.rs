@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 use stillframe_etcd::{Child, SHARDS, Shard, shard_of};
-use stillframe_link::{Means, identity};
+use stillframe_link::{Identity, Means, identity};
 use stillframe_node::{Service, ServiceOptions};
 use stillframe_object::{Object, Objects, WriteFragment};
 use stillframe_roster::writer::Node;
@@ -26,6 +26,12 @@ impl Place {
 
     fn objects(&self, name: &str) -> Objects {
         Objects::options().dir(self.0.join(name)).open().unwrap()
+    }
+
+    /// A key of the job, as docs/names.md says that it begins.
+    fn key(&self, rest: &str) -> String {
+        let number = Identity::open(self.0.join("certificate")).unwrap().number();
+        format!("stillframe/heat-17-{number:016x}/{rest}")
     }
 
     fn start(&self, name: &str) -> Service {
@@ -194,7 +200,7 @@ fn a_home_that_dies_with_what_it_was_just_given_is_replaced() {
         // As if it were killed: it gives nothing back, and its lease ends later.
         drop(second);
         all.iter_mut().for_each(Written::publish);
-        gateway::end_lease(names.endpoint(), &format!("stillframe/heat-17/node/{}", lost.0));
+        gateway::end_lease(names.endpoint(), &place.key(&format!("node/{}", lost.0)));
         for one in &all {
             assert_eq!(one.object.wait_newer(1, LONG).unwrap(), 2, "turn {turn}");
         }
