@@ -162,7 +162,7 @@ impl ReadFragment {
     /// does, and returns its number. A version that writers let go before it is held is followed by the next one.
     ///
     /// # Errors
-    /// As [`reattach`](ReadFragment::reattach), if no version could be held for so long.
+    /// As [`reattach`](ReadFragment::reattach), if no version could be held for so long; [`Error::Removed`].
     pub fn fill_newest(&mut self, timeout: Duration, out: &mut [u8]) -> Result<u64> {
         let deadline = Deadline::after(timeout);
         loop {

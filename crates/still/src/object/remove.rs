@@ -90,7 +90,7 @@ pub fn collect(context: &Context, is_dry: bool) -> Result<Vec<Outcome>, Failure>
         let found = objects.object_named(&name).map_err(Failure::from);
         match found.and_then(|object| collect_one(context, &object, &free, (!is_dry).then_some(&mut own))) {
             Ok(some) => outcomes.extend(some),
-            Err(Failure::Object(Error::NoObject { .. })) => {}
+            Err(Failure::Object(Error::NoObject { .. } | Error::Removed { .. })) => {}
             Err(failure) => {
                 outcomes.push(Outcome { kind: Kind::Object, name, freed: Err(failure.to_string()) });
             }
