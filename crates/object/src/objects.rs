@@ -6,6 +6,7 @@ use crate::description::Description;
 use crate::directory::{Directory, random_number};
 use crate::error::{Error, Result};
 use crate::hints::Hints;
+use crate::home;
 use crate::interrupt::Interrupt;
 use crate::names::Names;
 use crate::names::directory::DirectoryNames;
@@ -13,7 +14,7 @@ use crate::names::node::NodeNames;
 use crate::object::Object;
 use crate::runtime::{self, GroupSummary, NodeSummary};
 use crate::shared::{COMPLETE, Shared, Site};
-use crate::waiting::Deadline;
+use crate::waiting::{Deadline, HEARD};
 use drepl::Schema;
 use std::collections::BTreeMap;
 use std::num::NonZeroU64;
@@ -315,7 +316,8 @@ impl Objects {
     /// Removes an object with all that was published of it. Who reads a version keeps it until he lets go.
     ///
     /// # Errors
-    /// [`Error::InUse`] while a writer lives, unless `force`; [`Error::NoObject`].
+    /// Unless `force`, [`Error::InUse`] while a writer lives, and [`Error::Unheard`] where it is not known whether one does on another
+    /// node; [`Error::NoObject`].
     pub fn remove(&self, name: &str, force: bool) -> Result<()> {
         let objects = self.writing()?;
         match objects.object_named(name).and_then(|object| objects.remove_whole(&object, force)) {
@@ -329,7 +331,7 @@ impl Objects {
     /// As [`remove`](Objects::remove) this object, and never another one that has its name by now.
     ///
     /// # Errors
-    /// [`Error::InUse`] while a writer lives, unless `force`; [`Error::Removed`].
+    /// As [`remove`](Objects::remove); [`Error::Removed`].
     pub fn remove_object(&self, object: &Object, force: bool) -> Result<()> {
         self.writing()?.remove_whole(object, force)
     }
@@ -358,6 +360,10 @@ impl Objects {
 
     fn remove_whole(&self, object: &Object, force: bool) -> Result<()> {
         let shared = object.shared().writing()?;
+        if !force {
+            // While the board is locked the runtime could not write there whom it hears of.
+            home::check_unused(&shared, Deadline::after(HEARD))?;
+        }
         let board = shared.board.lock()?;
         let mut members = crate::member::Members::of_locked(&shared, &board)?;
         if !force {
