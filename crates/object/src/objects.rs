@@ -204,6 +204,11 @@ fn check_new_name(name: &str) -> Result<()> {
     }
 }
 
+/// Whether what an object is, or who writes it, cannot be understood.
+fn is_damage(error: &Error) -> bool {
+    matches!(error, Error::Corrupt { .. } | Error::Text { .. } | Error::Refused { .. })
+}
+
 impl Objects {
     /// Options for opening the objects of a directory.
     pub fn options() -> ObjectsOptions {
@@ -321,9 +326,7 @@ impl Objects {
     pub fn remove(&self, name: &str, force: bool) -> Result<()> {
         let objects = self.writing()?;
         match objects.object_named(name).and_then(|object| objects.remove_whole(&object, force)) {
-            Err(Error::Corrupt { .. } | Error::Text { .. } | Error::Refused { .. }) => {
-                objects.remove_damaged(name, force)
-            }
+            Err(error) if is_damage(&error) => objects.remove_damaged(name, force),
             other => other,
         }
     }
@@ -333,7 +336,14 @@ impl Objects {
     /// # Errors
     /// As [`remove`](Objects::remove); [`Error::Removed`].
     pub fn remove_object(&self, object: &Object, force: bool) -> Result<()> {
-        self.writing()?.remove_whole(object, force)
+        let objects = self.writing()?;
+        match objects.remove_whole(object, force) {
+            Err(error) if is_damage(&error) => match objects.names.get(object.name())? {
+                Some(there) if there.id == object.description().id => objects.remove_damaged(object.name(), force),
+                _ => Err(Error::Removed { name: object.name().into() }),
+            },
+            other => other,
+        }
     }
 
     /// The same for who changes something; see [`Site::writing`].

@@ -95,3 +95,48 @@ fn an_object_that_nobody_has_written_is_there() {
         object.write(ALL).attach().unwrap().detach().unwrap();
     }
 }
+
+/// A program that ends removes the object that it had, and not what has the name by now.
+#[test]
+fn a_handle_removes_no_other_object_that_has_the_name_by_now() {
+    let _watchdog = watchdog(120);
+    for (force, is_written, is_damaged) in
+        [(false, true, false), (true, true, false), (false, false, false), (true, false, false), (true, true, true)]
+    {
+        let dir = Dir::new("stale");
+        let object = written(&dir, 0, 7);
+        let stale = dir.objects().object_named("u").unwrap();
+        dir.objects().remove_object(&object, false).unwrap();
+        assert_removed("none has the name", dir.objects().remove_object(&stale, force));
+        let next = create(&dir, 0);
+        if is_written {
+            write(&next, 8);
+        }
+        let board = dir.path().join(".objects/boards/u");
+        if is_damaged {
+            std::fs::write(&board, [b'?'; 100]).unwrap();
+        }
+        assert_removed("another one has it", dir.objects().remove_object(&stale, force));
+        let there = dir.objects().object_named("u").unwrap();
+        assert_eq!(there.description().id, next.description().id);
+        match is_damaged {
+            true => assert!(board.exists()),
+            false => assert_eq!(there.newest().unwrap(), if is_written { 8 } else { 0 }),
+        }
+    }
+}
+
+#[test]
+fn a_handle_removes_its_object_also_if_that_is_damaged() {
+    let _watchdog = watchdog(60);
+    let dir = Dir::new("damaged-handle");
+    let object = written(&dir, 0, 7);
+    let board = dir.path().join(".objects/boards/u");
+    let mut bytes = std::fs::read(&board).unwrap();
+    bytes[..8].fill(b'?');
+    std::fs::write(&board, bytes).unwrap();
+    assert!(matches!(dir.objects().object_named("u").unwrap().newest(), Err(Error::Corrupt { .. })));
+    dir.objects().remove_object(&object, false).unwrap();
+    assert!(matches!(dir.objects().object_named("u"), Err(Error::NoObject { .. })));
+    assert!(!board.exists());
+}

@@ -84,11 +84,9 @@ pub fn collect(context: &Context, is_dry: bool) -> Result<Vec<Outcome>, Failure>
     let Some(objects) = look(context)? else { return Ok(Vec::new()) };
     let free: HashSet<String> = inspect::collectable(&context.dir)?.into_iter().map(|info| info.name).collect();
     let mut outcomes = Vec::new();
-    // Only who has something to remove needs the right to.
-    let mut own: Option<Objects> = None;
     for name in objects.list()? {
         let found = objects.object_named(&name).map_err(Failure::from);
-        match found.and_then(|object| collect_one(context, &object, &free, (!is_dry).then_some(&mut own))) {
+        match found.and_then(|object| collect_one(context, &objects, &object, &free, is_dry)) {
             Ok(some) => outcomes.extend(some),
             Err(Failure::Object(Error::NoObject { .. } | Error::Removed { .. })) => {}
             Err(failure) => {
@@ -99,12 +97,13 @@ pub fn collect(context: &Context, is_dry: bool) -> Result<Vec<Outcome>, Failure>
     Ok(outcomes)
 }
 
-/// `free` are the regions that nobody produces and nobody holds; `own` are the objects to remove, once they are opened for that.
+/// `free` are the regions that nobody produces and nobody holds.
 fn collect_one(
     context: &Context,
+    objects: &Objects,
     object: &Object,
     free: &HashSet<String>,
-    own: Option<&mut Option<Objects>>,
+    is_dry: bool,
 ) -> Result<Vec<Outcome>, Failure> {
     let before = object.writers()?;
     // One that nobody has written yet is only a name, and somebody may be about to attach.
@@ -114,8 +113,8 @@ fn collect_one(
     let is_used = |info: &WriterInfo| info.is_alive || !free.contains(&info.region) && is_there(context, info);
     if !before.iter().any(is_used) {
         let bytes = before.iter().map(|info| allocated_bytes(context, info)).sum();
-        if let Some(own) = own {
-            opened(context, own)?.remove(object.name(), false)?;
+        if !is_dry {
+            objects.remove_object(object, false)?;
         }
         return Ok(vec![Outcome { kind: Kind::Object, name: object.name().into(), freed: Ok(bytes) }]);
     }
@@ -127,21 +126,13 @@ fn collect_one(
         .map(|info| (info, allocated_bytes(context, info)))
         .collect();
     let mut gone: HashSet<u32> = going.iter().map(|(info, _)| info.number).collect();
-    if let Some(own) = own.filter(|_| !going.is_empty()) {
-        let object = opened(context, own)?.object_named(object.name())?;
+    if !is_dry && !going.is_empty() {
         object.collect()?;
         let stays: HashSet<u32> = object.writers()?.iter().map(|info| info.number).collect();
         gone.retain(|number| !stays.contains(number));
     }
     let going = going.into_iter().filter(|(info, _)| gone.contains(&info.number));
     Ok(going.map(|(info, bytes)| Outcome { kind: Kind::Region, name: info.region.clone(), freed: Ok(bytes) }).collect())
-}
-
-fn opened<'a>(context: &Context, own: &'a mut Option<Objects>) -> Result<&'a Objects, Failure> {
-    Ok(match own {
-        Some(objects) => objects,
-        None => own.insert(open(context)?),
-    })
 }
 
 /// Whether a fragment has a region still, be it one that cannot be read.
