@@ -2,8 +2,11 @@
 
 use crate::common::{Dir, watchdog};
 use std::fmt::Debug;
+use std::fs::File;
 use std::time::Duration;
-use stillframe_object::{Error, Object, ReadFragment};
+use stillframe_kernel::lock::{self, Kind};
+use stillframe_object::runtime::LOCK;
+use stillframe_object::{Error, Object, Objects, ReadFragment};
 
 const LONG: Duration = Duration::from_secs(60);
 
@@ -139,4 +142,35 @@ fn a_handle_removes_its_object_also_if_that_is_damaged() {
     dir.objects().remove_object(&object, false).unwrap();
     assert!(matches!(dir.objects().object_named("u"), Err(Error::NoObject { .. })));
     assert!(!board.exists());
+}
+
+/// A runtime that runs and says nothing, until what is returned is dropped.
+fn silent_runtime(dir: &Dir) -> File {
+    let lock = dir.path().join(".objects").join(LOCK);
+    let held = File::options().read(true).write(true).create_new(true).open(lock).unwrap();
+    assert!(lock::try_lock(&held, Kind::Write, 0, 1).unwrap());
+    held
+}
+
+/// Its home says nothing of the fragment, and never will.
+#[test]
+fn who_attaches_to_an_object_is_told_that_it_was_removed_meanwhile() {
+    let _watchdog = watchdog(120);
+    for is_anew in [false, true] {
+        let dir = Dir::new("attaching");
+        let object = create(&dir, 0);
+        let as_runtime = || Objects::options().dir(dir.path()).as_runtime().open().unwrap();
+        let _held = silent_runtime(&dir);
+        std::thread::scope(|scope| {
+            let attaching = scope.spawn(|| object.write(ALL).attach().map(drop));
+            while object.writers().unwrap().is_empty() {
+                std::thread::sleep(Duration::from_millis(1));
+            }
+            as_runtime().remove("u", true).unwrap();
+            if is_anew {
+                as_runtime().create("u", "var u [8] int32").create().unwrap();
+            }
+            assert_removed("attached", attaching.join().unwrap());
+        });
+    }
 }
