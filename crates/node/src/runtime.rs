@@ -1,5 +1,7 @@
 //! The threads of a runtime.
 
+mod creating;
+
 use crate::cluster::Cluster;
 use crate::desk::Desk;
 use crate::error::{Error, Result};
@@ -393,14 +395,6 @@ impl Inner {
                 reply
             }
         }
-    }
-
-    fn create(&self, name: &str, description: &Description) -> stillframe_object::Result<Description> {
-        let there = self.cluster.names().put(name, description)?;
-        points::hit("name.put");
-        self.note_created(name, &there)?;
-        points::hit("name.noted");
-        Ok(there)
     }
 
     /// Makes an object known to this node's programs that was created on any. Who creates it is told so by its own thread and by that
