@@ -13,7 +13,7 @@ use crate::names::directory::DirectoryNames;
 use crate::names::node::NodeNames;
 use crate::object::Object;
 use crate::runtime::{self, GroupSummary, NodeSummary};
-use crate::shared::{COMPLETE, Shared, Site};
+use crate::shared::{self, COMPLETE, Shared, Site};
 use crate::waiting::{Deadline, HEARD};
 use drepl::Schema;
 use std::collections::BTreeMap;
@@ -191,14 +191,22 @@ impl CreateOptions<'_> {
 /// The number of a fragment that takes most digits.
 const LONGEST_NUMBER: u32 = u32::MAX;
 
-/// Refuses names of objects whose fragments could not have names.
+/// Refuses names of objects whose fragments could not have names, or would have the place of those of another object.
 fn check_new_name(name: &str) -> Result<()> {
     inspect::check_name(name)?;
+    let refused = |why: String| {
+        let (name, why) = (name.into(), why.into());
+        Err(stillframe::Error::BadName { name, what: "object", why }.into())
+    };
+    if let Some(part) = name.split('/').skip(1).find(|part| shared::is_fragment(part)) {
+        return refused(format!(
+            "its part '{part}' is one that only fragments have, as in objects/NAME/{part}: put another letter before the digits"
+        ));
+    }
     match inspect::check_name(&format!("{name}/{LONGEST_NUMBER}")) {
         Ok(()) => Ok(()),
         Err(stillframe::Error::BadName { .. }) => {
-            let why = "with the number of a fragment, which takes up to 11 bytes, it is longer than 200 bytes";
-            Err(stillframe::Error::BadName { name: name.into(), what: "object", why: why.into() }.into())
+            refused("with the number of a fragment, which takes up to 11 bytes, it is longer than 200 bytes".into())
         }
         Err(error) => Err(error.into()),
     }
@@ -361,7 +369,7 @@ impl Objects {
 
     /// Removes an object of which the name or the board cannot be understood.
     fn remove_damaged(&self, name: &str, force: bool) -> Result<()> {
-        crate::shared::remove_regions(&self.site, name, force)?;
+        shared::remove_regions(&self.site, name, force)?;
         self.names.discard(name)?;
         let removed = Board::remove_file(&self.site.directory, name);
         self.site.bell.ring();
