@@ -127,7 +127,7 @@ pub fn raise_object(py: Python<'_>, error: stillframe_object::Error) -> PyErr {
             return with(py, "Lost", (message, version, None::<u64>, rows(&[])));
         }
         Error::Ended { complete, .. } => return with(py, "Ended", (message, complete)),
-        Error::Locked { .. } => "Timeout",
+        Error::Locked { .. } | Error::Unheard { .. } => "Timeout",
         Error::NoObject { .. } | Error::Removed { .. } => "NoObject",
         Error::NoVersion { .. } => "NoVersion",
         Error::Text { .. } => "DreplError",

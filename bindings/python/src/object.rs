@@ -198,7 +198,7 @@ impl Object {
     }
 
     fn remove(&self, py: Python<'_>, force: bool) -> PyResult<()> {
-        self.with(py, |object| self.objects.remove(object.name(), force))
+        self.with(py, |object| self.objects.remove_object(object, force))
     }
 
     /// Attaches a fragment to write.

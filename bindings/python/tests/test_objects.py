@@ -286,6 +286,36 @@ def test_who_overlaps_is_told_with_whom() -> None:
         sf.object("grid")
 
 
+@pytest.mark.parametrize("anew", [False, True])
+def test_a_handle_of_an_object_that_was_removed_says_so_and_does_nothing_to_the_next_one(anew: bool) -> None:
+    obj = grid()
+    with rows(obj, 0, 8) as writer:
+        publish(writer, 0, 42)
+    stale = sf.object("grid")
+    assert stale.newest() == 42
+    assert (stale["u"][...] == values(42)).all()
+    obj.remove()
+    if anew:
+        with rows(grid(), 0, 8) as writer:
+            publish(writer, 0, 41)
+    for ask in (
+        stale.newest,
+        stale.versions,
+        stale.writers,
+        lambda: stale["u"][...],
+        lambda: stale["u", 42][...],
+        lambda: stale.wait_newer(42, timeout=60),
+        stale.remove,
+        lambda: stale.remove(force=True),
+    ):
+        with pytest.raises(sf.NoObject, match="was removed"):
+            ask()
+    if anew:
+        there = sf.object("grid")
+        assert there.newest() == 41
+        assert (there["u"][...] == values(41)).all()
+
+
 def test_who_waits_in_vain_is_told_for_whom() -> None:
     obj = grid()
     reader = obj.read("{ var u = u }")

@@ -478,4 +478,5 @@ fn is_packed(share: &SourceShare) -> bool {
     transfer.source_bytes() == *bytes && transfer.moved_bytes() == *bytes && transfer.conversions().is_empty()
 }
 
+mod creating;
 mod names;

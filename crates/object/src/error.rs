@@ -243,6 +243,18 @@ pub enum Error {
         /// A writer that lives.
         who: String,
     },
+    /// An object is to be removed, and it is not known whether others use it.
+    #[error(
+        "object '{name}': for {} ms this node's runtime has not heard from the object's home whether somebody writes it on another node: \
+         see which nodes are connected ('still ls') and try again, or remove the object by force",
+        waited.as_millis()
+    )]
+    Unheard {
+        /// The object.
+        name: String,
+        /// For how long it was waited for.
+        waited: Duration,
+    },
     /// An object is to be put where another one is, whose content would be lost.
     #[error(
         "object '{name}' is still in memory, at version {newest}: programs that attach to it go on from there; to put \
@@ -349,7 +361,9 @@ impl Error {
             Error::Forked { .. } => 20,
             Error::InUse { .. } => 100,
             Error::NoVersion { .. } => 103,
-            Error::Timeout { .. } | Error::NoNewer { .. } | Error::TimeoutElsewhere { .. } => 105,
+            Error::Timeout { .. } | Error::NoNewer { .. } | Error::TimeoutElsewhere { .. } | Error::Unheard { .. } => {
+                105
+            }
             Error::NoObject { waited, .. } if !waited.is_zero() => 105,
             Error::Keeper { .. } => 114,
             Error::Survives { .. } => 118,
@@ -394,7 +408,11 @@ impl Error {
     pub fn is_timeout(&self) -> bool {
         matches!(
             self,
-            Error::Timeout { .. } | Error::NoNewer { .. } | Error::Locked { .. } | Error::TimeoutElsewhere { .. }
+            Error::Timeout { .. }
+                | Error::NoNewer { .. }
+                | Error::Locked { .. }
+                | Error::TimeoutElsewhere { .. }
+                | Error::Unheard { .. }
         ) || matches!(self, Error::Keeper { is_timeout: true, .. })
             || matches!(self, Error::NoObject { waited, .. } if !waited.is_zero())
     }

@@ -5,9 +5,9 @@
 //! on a version is complete where the home of the object says so, which the runtime of each node publishes in a region of its own.
 
 use crate::board::{Entry, LockedBoard};
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::member::Members;
-use crate::runtime::{self, Connection, Request};
+use crate::runtime::{self, Connection, Reply, Request};
 use crate::shared::Shared;
 use crate::waiting::{self, Deadline, LOOK};
 
@@ -37,20 +37,51 @@ pub(crate) fn follow_expected(shared: &Shared, board: &mut LockedBoard<'_>, memb
 /// Waits until the runtime of this node has heard the home of an object, at most so long: one that has just joined others knows the name,
 /// and not yet what is complete. Where no runtime answers, what is known here has to do.
 pub(crate) fn wait_heard(shared: &Shared, deadline: Deadline) -> Result<()> {
-    let directory = &shared.site.directory;
     // Who may only look may not see the file.
-    if deadline.left().is_zero() || !runtime::is_running(directory).unwrap_or(false) {
+    if deadline.left().is_zero() || !runtime::is_running(&shared.site.directory).unwrap_or(false) {
         return Ok(());
     }
-    let request = Request::Heard { name: shared.name.clone(), id: shared.description.id };
-    let connected = Connection::open_within(directory, deadline.left());
-    let asked = connected.and_then(|mut connection| connection.send(&request).map(|()| connection));
-    let Ok(mut connection) = asked else { return Ok(()) };
-    while !deadline.left().is_zero() {
+    match hear(shared, deadline) {
+        Err(error @ Error::Interrupted { .. }) => Err(error),
+        _ => Ok(()),
+    }
+}
+
+/// Makes sure that nobody is known to write an object, and that this node would know of all who do: its board tells of writers of other
+/// nodes only once the runtime has heard the object's home. Without a runtime it tells of all.
+///
+/// # Errors
+/// [`Error::InUse`]; [`Error::Unheard`]; [`Error::Removed`]; [`Error::NoRuntime`].
+pub(crate) fn check_unused(shared: &Shared, deadline: Deadline) -> Result<()> {
+    if !runtime::is_running(&shared.site.directory)? {
+        return Ok(());
+    }
+    // Whoever finds it removed, damaged or in use need not wait for its home.
+    let mut members = Members::default();
+    members.refresh(shared)?;
+    waiting::check_there(shared, &members)?;
+    members.check_in_use(shared)?;
+    hear(shared, deadline)
+}
+
+/// Asks the runtime of this node, which runs, and waits until it has heard the home of an object.
+fn hear(shared: &Shared, deadline: Deadline) -> Result<()> {
+    let mut connection = Connection::open_within(&shared.site.directory, deadline.left())?;
+    connection.send(&Request::Heard { name: shared.name.clone(), id: shared.description.id })?;
+    loop {
         shared.check_interrupt()?;
-        if !matches!(connection.receive(LOOK.min(deadline.left())), Ok(None)) {
-            return Ok(());
+        let left = deadline.left();
+        match connection.receive(LOOK.min(left))? {
+            Some(Reply::Heard) => return Ok(()),
+            Some(Reply::Failed(why)) => return Err(connection.failed(why)),
+            Some(other) => return Err(connection.failed(format!("it answered {other:?}"))),
+            None if left.is_zero() => {
+                return Err(Error::Unheard { name: shared.name.clone(), waited: deadline.waited() });
+            }
+            None => {}
         }
     }
-    Ok(())
 }
+
+#[cfg(test)]
+mod tests;

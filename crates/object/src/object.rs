@@ -110,7 +110,7 @@ impl Object {
     /// writers. Who reads it then is told so.
     ///
     /// # Errors
-    /// Those of reading the object's files.
+    /// [`Error::Removed`](crate::Error::Removed); those of reading the object's files.
     pub fn newest(&self) -> Result<u64> {
         waiting::newest_known(&self.shared, &mut self.members())
     }
@@ -154,6 +154,7 @@ impl Object {
     pub fn writers(&self) -> Result<Vec<WriterInfo>> {
         let mut members = self.members();
         let standings = members.look(&self.shared)?;
+        waiting::check_there(&self.shared, &members)?;
         let info = |(number, member): (&u32, &crate::member::Member)| {
             let standing = standings.get(number).cloned().unwrap_or_default();
             WriterInfo {

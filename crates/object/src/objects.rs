@@ -6,14 +6,15 @@ use crate::description::Description;
 use crate::directory::{Directory, random_number};
 use crate::error::{Error, Result};
 use crate::hints::Hints;
+use crate::home;
 use crate::interrupt::Interrupt;
 use crate::names::Names;
 use crate::names::directory::DirectoryNames;
 use crate::names::node::NodeNames;
 use crate::object::Object;
 use crate::runtime::{self, GroupSummary, NodeSummary};
-use crate::shared::{COMPLETE, Shared, Site};
-use crate::waiting::Deadline;
+use crate::shared::{self, COMPLETE, Shared, Site};
+use crate::waiting::{Deadline, HEARD};
 use drepl::Schema;
 use std::collections::BTreeMap;
 use std::num::NonZeroU64;
@@ -190,17 +191,30 @@ impl CreateOptions<'_> {
 /// The number of a fragment that takes most digits.
 const LONGEST_NUMBER: u32 = u32::MAX;
 
-/// Refuses names of objects whose fragments could not have names.
+/// Refuses names of objects whose fragments could not have names, or would have the place of those of another object.
 fn check_new_name(name: &str) -> Result<()> {
     inspect::check_name(name)?;
+    let refused = |why: String| {
+        let (name, why) = (name.into(), why.into());
+        Err(stillframe::Error::BadName { name, what: "object", why }.into())
+    };
+    if let Some(part) = name.split('/').skip(1).find(|part| shared::is_fragment(part)) {
+        return refused(format!(
+            "its part '{part}' is one that only fragments have, as in objects/NAME/{part}: put another letter before the digits"
+        ));
+    }
     match inspect::check_name(&format!("{name}/{LONGEST_NUMBER}")) {
         Ok(()) => Ok(()),
         Err(stillframe::Error::BadName { .. }) => {
-            let why = "with the number of a fragment, which takes up to 11 bytes, it is longer than 200 bytes";
-            Err(stillframe::Error::BadName { name: name.into(), what: "object", why: why.into() }.into())
+            refused("with the number of a fragment, which takes up to 11 bytes, it is longer than 200 bytes".into())
         }
         Err(error) => Err(error.into()),
     }
+}
+
+/// Whether what an object is, or who writes it, cannot be understood.
+fn is_damage(error: &Error) -> bool {
+    matches!(error, Error::Corrupt { .. } | Error::Text { .. } | Error::Refused { .. })
 }
 
 impl Objects {
@@ -315,7 +329,8 @@ impl Objects {
     /// Removes an object with all that was published of it. Who reads a version keeps it until he lets go.
     ///
     /// # Errors
-    /// [`Error::InUse`] while a writer lives, unless `force`; [`Error::NoObject`].
+    /// Unless `force`, [`Error::InUse`] while a writer lives, and [`Error::Unheard`] where it is not known whether one does on another
+    /// node; [`Error::NoObject`].
     pub fn remove(&self, name: &str, force: bool) -> Result<()> {
         self.remove_within(name, force, LOCKED_MAX)
     }
@@ -335,9 +350,7 @@ impl Objects {
     fn remove_within(&self, name: &str, force: bool, limit: Duration) -> Result<()> {
         let objects = self.writing()?;
         match objects.object_named(name).and_then(|object| objects.remove_whole(&object, force, limit)) {
-            Err(Error::Corrupt { .. } | Error::Text { .. } | Error::Refused { .. }) => {
-                objects.remove_damaged(name, force)
-            }
+            Err(error) if is_damage(&error) => objects.remove_damaged(name, force),
             other => other,
         }
     }
@@ -345,9 +358,16 @@ impl Objects {
     /// As [`remove`](Objects::remove) this object, and never another one that has its name by now.
     ///
     /// # Errors
-    /// [`Error::InUse`] while a writer lives, unless `force`; [`Error::Removed`].
+    /// As [`remove`](Objects::remove); [`Error::Removed`].
     pub fn remove_object(&self, object: &Object, force: bool) -> Result<()> {
-        self.writing()?.remove_whole(object, force, LOCKED_MAX)
+        let objects = self.writing()?;
+        match objects.remove_whole(object, force, LOCKED_MAX) {
+            Err(error) if is_damage(&error) => match objects.names.get(object.name())? {
+                Some(there) if there.id == object.description().id => objects.remove_damaged(object.name(), force),
+                _ => Err(Error::Removed { name: object.name().into() }),
+            },
+            other => other,
+        }
     }
 
     /// The same for who changes something; see [`Site::writing`].
@@ -365,7 +385,7 @@ impl Objects {
 
     /// Removes an object of which the name or the board cannot be understood.
     fn remove_damaged(&self, name: &str, force: bool) -> Result<()> {
-        crate::shared::remove_regions(&self.site, name, force)?;
+        shared::remove_regions(&self.site, name, force)?;
         self.names.discard(name)?;
         let removed = Board::remove_file(&self.site.directory, name);
         self.site.bell.ring();
@@ -374,6 +394,10 @@ impl Objects {
 
     fn remove_whole(&self, object: &Object, force: bool, limit: Duration) -> Result<()> {
         let shared = object.shared().writing()?;
+        if !force {
+            // While the board is locked the runtime could not write there whom it hears of.
+            home::check_unused(&shared, Deadline::after(HEARD))?;
+        }
         let board = shared.board.lock_within(limit)?;
         let mut members = crate::member::Members::of_locked(&shared, &board)?;
         if !force {

@@ -162,7 +162,7 @@ impl ReadFragment {
     /// does, and returns its number. A version that writers let go before it is held is followed by the next one.
     ///
     /// # Errors
-    /// As [`reattach`](ReadFragment::reattach), if no version could be held for so long.
+    /// As [`reattach`](ReadFragment::reattach), if no version could be held for so long; [`Error::Removed`].
     pub fn fill_newest(&mut self, timeout: Duration, out: &mut [u8]) -> Result<u64> {
         let deadline = Deadline::after(timeout);
         loop {
@@ -215,7 +215,10 @@ impl ReadFragment {
             // Of other nodes' that is heard a little later.
             Error::LostElsewhere { .. } => {
                 let soon = Deadline::after(SOON.min(left));
-                waiting::wait_newer(&self.shared, self.reading.members(), version, soon).map(drop).map_err(|_| error)
+                match waiting::wait_newer(&self.shared, self.reading.members(), version, soon) {
+                    Err(interrupted @ Error::Interrupted { .. }) => Err(interrupted),
+                    newer => newer.map(drop).map_err(|_| error),
+                }
             }
             error => Err(error),
         }
@@ -263,4 +266,24 @@ fn begin(buffer: &mut Buffer, view: &View) -> Result<()> {
         view.fragment.clear(buffer.bytes_mut()?);
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::objects::Objects;
+
+    #[test]
+    fn who_waits_for_the_successor_of_a_lost_version_can_be_interrupted() {
+        let place = tempfile::Builder::new().prefix("stillframe-test-read-").tempdir_in("/dev/shm").unwrap();
+        for is_interrupted in [true, false] {
+            let objects = Objects::options().dir(place.path()).interrupt(move || is_interrupted).open().unwrap();
+            let object = objects.create("u", "var u [8] int32").create().unwrap();
+            let mut reader = object.read("{ var v = u }").attach().unwrap();
+            let lost = Error::LostElsewhere { name: "u".into(), version: 3, why: "it went".into() };
+            let error = reader.await_successor(3, lost, Duration::from_millis(1)).unwrap_err();
+            let expected = if is_interrupted { 3104 } else { 3101 };
+            assert_eq!(error.code(), expected, "{error}");
+        }
+    }
 }

@@ -129,11 +129,15 @@ pub fn owner_of(region: &str) -> Option<&str> {
 
 /// As [`owner_of`], of a name within the arena.
 fn owner_in_arena(region: &str) -> Option<&str> {
-    let (owner, number) = region.rsplit_once('/')?;
-    // A fragment to read that a runtime fills has an `r` before its number.
-    let number = number.strip_prefix('r').unwrap_or(number);
-    (!number.is_empty()).then_some(())?;
-    number.bytes().all(|digit| digit.is_ascii_digit()).then_some(owner)
+    let (owner, last) = region.rsplit_once('/')?;
+    is_fragment(last).then_some(owner)
+}
+
+/// Whether the last part of a region's name is that of a fragment.
+pub(crate) fn is_fragment(part: &str) -> bool {
+    // One to read that a runtime fills has an `r` before its number.
+    let number = part.strip_prefix('r').unwrap_or(part);
+    !number.is_empty() && number.bytes().all(|digit| digit.is_ascii_digit())
 }
 
 /// The numbers of names that a text leaves open, as the layout language has them.

@@ -59,8 +59,12 @@ pub(crate) fn newest_complete(shared: &Shared, members: &Members, ledger: &Ledge
 }
 
 /// The newest version that was complete, whether or not this node still has its part of it.
+///
+/// # Errors
+/// [`Error::Removed`], among others: versions of an object never go backwards.
 pub(crate) fn newest_known(shared: &Shared, members: &mut Members) -> Result<Version> {
     let ledger = members.ledger(shared)?;
+    check_there(shared, members)?;
     let newest = newest_complete(shared, members, &ledger)?;
     if members.follows.is_none() {
         return Ok(newest);
@@ -82,6 +86,7 @@ pub(crate) fn survey(shared: &Shared, members: &mut Members) -> Result<(BTreeMap
 /// All complete versions that can still be had, ascending.
 pub(crate) fn complete(shared: &Shared, members: &mut Members) -> Result<Vec<Version>> {
     let ledger = members.ledger(shared)?;
+    check_there(shared, members)?;
     let mut versions: Vec<Version> =
         ledger.records().flat_map(|record| record.published.present.iter().copied()).collect();
     versions.sort_unstable();
@@ -195,8 +200,9 @@ pub(crate) fn sleep(
     Ok(())
 }
 
-/// An error if the object was removed, and its board with it: a version of it comes no more.
-fn check_there(shared: &Shared, members: &Members) -> Result<()> {
+/// An error if the object was removed, and its board with it: a version of it comes no more. One that was only created has no writers
+/// either, and is there.
+pub(crate) fn check_there(shared: &Shared, members: &Members) -> Result<()> {
     match members.list.is_empty() {
         true => shared.board.check_named(),
         false => Ok(()),

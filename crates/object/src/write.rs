@@ -121,8 +121,11 @@ impl WriteFragment {
         let shared = self.shared.clone();
         loop {
             self.members.refresh(&shared)?;
-            if self.members.list.get(&self.number).is_some_and(|member| member.verdict.is_some()) {
-                return self.check_accepted();
+            match self.members.list.get(&self.number) {
+                Some(member) if member.verdict.is_some() => return self.check_accepted(),
+                Some(_) => {}
+                // The board went with its object, which nobody says anything of any more.
+                None => shared.board.check_named()?,
             }
             if !runtime::is_running(&shared.site.directory)? {
                 // Without one it publishes all the same, and a runtime that comes later tells the others.

@@ -5,7 +5,7 @@ use crate::failure::{FINE, Failure, PROBLEM};
 use crate::object::remove as objects;
 use crate::table::sanitize;
 use crate::units;
-use objects::{Kind, Outcome, Owned};
+use objects::{Fate, Kind, Outcome, Owned};
 use serde_json::json;
 use stillframe::inspect;
 use stillframe_checkpoint::removal;
@@ -64,10 +64,11 @@ stays as long as it runs, but in an arena.
 
 An object goes when no writer of it lives and nobody holds a fragment. While one lives, only what
 dead writers left goes, and of that only what no complete version needs; it is listed as
-objects/NAME/NUMBER. An object that nobody has written yet stays.
+objects/NAME/NUMBER. An object that nobody has written yet stays. On a node of several, whose runtime
+runs, an object stays that programs of other nodes may read: `still rm` removes it.
 
 With --json: {\"dry_run\", \"regions\": [{\"region\", \"freed_bytes\", \"error\"}], \"objects\": [{\"object\",
-\"freed_bytes\", \"error\"}]}.
+\"freed_bytes\", \"error\"}]}; of an object that stays for others also \"kept\", which says why.
 
 Exit codes: 0 also when there was nothing to do, 1 when something could not be removed.")]
 pub struct CollectArgs {
@@ -124,12 +125,17 @@ pub fn collect(context: &mut Context, args: &CollectArgs) -> Verdict {
     let of_objects = objects::collect(context, args.dry_run)?;
     let of_regions = if args.dry_run { foresee(context)? } else { sweep(context)? };
     let outcomes = || of_objects.iter().chain(&of_regions);
-    let failed = outcomes().any(|outcome| outcome.freed.is_err());
+    let failed = outcomes().any(|outcome| matches!(outcome.fate, Fate::Failed(_)));
     if args.json {
         let report = |kind: Kind| -> Vec<_> {
             let described = outcomes().filter(|outcome| outcome.kind == kind).map(|outcome| {
-                let (bytes, error) = (outcome.freed.as_ref().ok(), outcome.freed.as_ref().err());
-                json!({ kind.name(): outcome.name, "freed_bytes": bytes, "error": error })
+                let mut described = json!({ kind.name(): outcome.name, "freed_bytes": null, "error": null });
+                match &outcome.fate {
+                    Fate::Removed(bytes) => described["freed_bytes"] = json!(bytes),
+                    Fate::Kept(why) => described["kept"] = json!(why),
+                    Fate::Failed(error) => described["error"] = json!(error),
+                }
+                described
             });
             described.collect()
         };
@@ -137,12 +143,12 @@ pub fn collect(context: &mut Context, args: &CollectArgs) -> Verdict {
         context.write_json(&json!({ "dry_run": args.dry_run, "regions": regions, "objects": objects }))?;
     } else {
         let done = if args.dry_run { "would remove" } else { "removed" };
-        for Outcome { kind, name, freed } in outcomes() {
+        for Outcome { kind, name, fate } in outcomes() {
             let prefix = if *kind == Kind::Object { "object " } else { "" };
             let name = format!("{prefix}{}", sanitize(name));
-            match freed {
-                Ok(bytes) => writeln!(context.out, "{done} {name}, {}", units::format_bytes(*bytes))?,
-                Err(error) => writeln!(context.out, "left {name}: {}", sanitize(error))?,
+            match fate {
+                Fate::Removed(bytes) => writeln!(context.out, "{done} {name}, {}", units::format_bytes(*bytes))?,
+                Fate::Kept(why) | Fate::Failed(why) => writeln!(context.out, "left {name}: {}", sanitize(why))?,
             }
         }
         if outcomes().next().is_none() {
@@ -159,7 +165,7 @@ fn sweep(context: &Context) -> Result<Vec<Outcome>, Failure> {
         .map(|(name, removed)| Outcome {
             kind: Kind::Region,
             name,
-            freed: removed.map(|removed| removed.bytes).map_err(|error| error.to_string()),
+            fate: Fate::of(removed.map(|removed| removed.bytes)),
         })
         .collect())
 }
@@ -168,5 +174,10 @@ fn foresee(context: &Context) -> Result<Vec<Outcome>, Failure> {
     let owned = Owned::new(context)?;
     let collectable = removal::collectable(&context.dir)?.into_iter();
     let going = collectable.filter(|info| owned.owner(&info.name).is_none());
-    Ok(going.map(|info| Outcome { kind: Kind::Region, name: info.name, freed: Ok(info.allocated_bytes) }).collect())
+    let outcome = |info: removal::Collectable| Outcome {
+        kind: Kind::Region,
+        name: info.name,
+        fate: Fate::Removed(info.allocated_bytes),
+    };
+    Ok(going.map(outcome).collect())
 }

@@ -90,6 +90,12 @@ impl Desk {
         self.names.by_bit.entry(bit_of(name)).or_default().entry(name.into()).or_default()
     }
 
+    /// Whether an object that has a name here is that of all nodes: this one was told that it was created, and of no end of it.
+    pub(crate) fn is_shared(&self, name: &str, id: NonZeroU64) -> bool {
+        let named = self.names.by_bit.get(&bit_of(name)).and_then(|of_bit| of_bit.get(name));
+        named.is_some_and(|named| named.created == Some(id))
+    }
+
     /// A name that no object has. One that is just being put there stays: whoever finds it may hint at it at once.
     fn forget_name(&mut self, name: &str) {
         if let Some(of_bit) = self.names.by_bit.get_mut(&bit_of(name)) {

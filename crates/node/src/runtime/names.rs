@@ -42,14 +42,6 @@ impl Runtime {
 }
 
 impl Inner {
-    pub(super) fn create(&self, name: &str, description: &Description) -> stillframe_object::Result<Description> {
-        let there = self.cluster.names().put(name, description)?;
-        points::hit("name.put");
-        self.note_created(name, &there)?;
-        points::hit("name.noted");
-        Ok(there)
-    }
-
     /// Makes an object known to this node's programs that was created on any. Who creates it is told so by its own thread and by that
     /// which follows the names; the second finds it done.
     pub(super) fn note_created(&self, name: &str, description: &Description) -> stillframe_object::Result<()> {

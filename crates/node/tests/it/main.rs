@@ -19,6 +19,7 @@ mod nodes;
 mod obsolete;
 #[path = "common/places.rs"]
 mod places;
+mod removed;
 mod restarted;
 #[path = "../../../stillframe/tests/it/common/seed.rs"]
 mod seed;

@@ -72,7 +72,10 @@ impl NodeNames {
 
 impl Names for NodeNames {
     fn put(&self, name: &str, description: &Description) -> Result<Description> {
-        if let Some(there) = self.local.get(name)? {
+        // Beside a runtime that runs, others may have removed what is still there: it knows, or finds out.
+        if let Some(there) = self.local.get(name)?
+            && !runtime::is_running(&self.directory)?
+        {
             return Ok(there);
         }
         let request = Request::Create { name: name.into(), description: description.clone() };

@@ -17,6 +17,7 @@ mod limits;
 mod names;
 mod odd;
 mod relay;
+mod removed;
 mod runtimes;
 #[path = "../../../stillframe/tests/it/common/seed.rs"]
 mod seed;

@@ -187,7 +187,14 @@ impl Follow {
             };
             gone = None;
             // Nothing is put together that nobody saves yet.
-            let choice = if !self.due.all && self.is_busy() { Choice::Later } else { self.choose(seen, newest)? };
+            let choice = match !self.due.all && self.is_busy() {
+                true => Choice::Later,
+                false => match self.choose(seen, newest) {
+                    // What follows is told by the next wait.
+                    Err(Error::Removed { .. }) => continue,
+                    chosen => chosen?,
+                },
+            };
             let (version, is_asked) = match choice {
                 Choice::Take(version) => (version, false),
                 Choice::Ask(version) => (version, true),
@@ -272,8 +279,16 @@ impl Follow {
         Ok(taken)
     }
 
-    /// All writers have left.
+    /// All writers have left, or somebody removed the object, of which nothing is left to save then.
     fn end(&mut self) -> Result<(), Failure> {
+        match self.take_last() {
+            Err(Failure::Object(Error::Removed { .. })) => Ok(()),
+            other => other,
+        }
+    }
+
+    /// Puts the last version together, if that is to be.
+    fn take_last(&mut self) -> Result<(), Failure> {
         let newest = self.object.newest()?;
         if self.due.at_end && newest > self.object.description().initial && self.assembly.newest() < Some(newest) {
             let is_there = self.object.versions()?.contains(&newest);

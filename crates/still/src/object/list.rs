@@ -57,7 +57,9 @@ impl Listing {
             match summary.and_then(|object| Summary::new(&object, &context.dir, &known)) {
                 Ok(summary) => listing.objects.push(summary),
                 // It went away after it was found.
-                Err(Failure::Object(stillframe_object::Error::NoObject { .. })) => {}
+                Err(Failure::Object(
+                    stillframe_object::Error::NoObject { .. } | stillframe_object::Error::Removed { .. },
+                )) => {}
                 Err(failure) => listing.faults.push((Some(name.clone()), failure.to_string())),
             }
         }

@@ -28,8 +28,27 @@ impl Kind {
 pub struct Outcome {
     pub kind: Kind,
     pub name: String,
-    /// Bytes that were freed, or why it stays.
-    pub freed: Result<u64, String>,
+    pub fate: Fate,
+}
+
+/// How it ended.
+pub enum Fate {
+    /// It is gone, and so many bytes are free.
+    Removed(u64),
+    /// It stays because others may need it: why.
+    Kept(String),
+    /// It could not be removed: why.
+    Failed(String),
+}
+
+impl Fate {
+    /// Of an attempt to remove something.
+    pub fn of(removed: Result<u64, impl ToString>) -> Fate {
+        match removed {
+            Ok(bytes) => Fate::Removed(bytes),
+            Err(error) => Fate::Failed(error.to_string()),
+        }
+    }
 }
 
 /// Removes the object that a name on the command line means, if it means one, with all that was published of it: its own name, and the bytes that
@@ -78,33 +97,39 @@ impl Owned {
     }
 }
 
-/// Removes objects that nobody writes and nobody holds, and of the others what writers left that are gone and no complete
+/// Removes objects that nobody writes and nobody holds, where there is no other node whose programs may, and of the others what writers left that are gone and no complete
 /// version needs. Or, dry, only says so.
 pub fn collect(context: &Context, is_dry: bool) -> Result<Vec<Outcome>, Failure> {
     let Some(objects) = look(context)? else { return Ok(Vec::new()) };
     let free: HashSet<String> = inspect::collectable(&context.dir)?.into_iter().map(|info| info.name).collect();
     let mut outcomes = Vec::new();
-    // Only who has something to remove needs the right to.
-    let mut own: Option<Objects> = None;
-    for name in objects.list()? {
+    let names = objects.list()?;
+    if names.is_empty() {
+        return Ok(outcomes);
+    }
+    let nodes = objects.nodes().map(|nodes| nodes.map_or(1, |nodes| nodes.len())).map_err(|error| error.to_string());
+    for name in names {
         let found = objects.object_named(&name).map_err(Failure::from);
-        match found.and_then(|object| collect_one(context, &object, &free, (!is_dry).then_some(&mut own))) {
+        match found.and_then(|object| collect_one(context, &objects, &object, &free, &nodes, is_dry)) {
             Ok(some) => outcomes.extend(some),
-            Err(Failure::Object(Error::NoObject { .. })) => {}
+            Err(Failure::Object(Error::NoObject { .. } | Error::Removed { .. })) => {}
             Err(failure) => {
-                outcomes.push(Outcome { kind: Kind::Object, name, freed: Err(failure.to_string()) });
+                outcomes.push(Outcome { kind: Kind::Object, name, fate: Fate::Failed(failure.to_string()) });
             }
         }
     }
     Ok(outcomes)
 }
 
-/// `free` are the regions that nobody produces and nobody holds; `own` are the objects to remove, once they are opened for that.
+/// `free` are the regions that nobody produces and nobody holds; `nodes` is how many nodes there are, or why that is not known. Who holds
+/// what on others is not known here.
 fn collect_one(
     context: &Context,
+    objects: &Objects,
     object: &Object,
     free: &HashSet<String>,
-    own: Option<&mut Option<Objects>>,
+    nodes: &Result<usize, String>,
+    is_dry: bool,
 ) -> Result<Vec<Outcome>, Failure> {
     let before = object.writers()?;
     // One that nobody has written yet is only a name, and somebody may be about to attach.
@@ -113,11 +138,21 @@ fn collect_one(
     }
     let is_used = |info: &WriterInfo| info.is_alive || !free.contains(&info.region) && is_there(context, info);
     if !before.iter().any(is_used) {
-        let bytes = before.iter().map(|info| allocated_bytes(context, info)).sum();
-        if let Some(own) = own {
-            opened(context, own)?.remove(object.name(), false)?;
-        }
-        return Ok(vec![Outcome { kind: Kind::Object, name: object.name().into(), freed: Ok(bytes) }]);
+        let name = object.name().to_owned();
+        let fate = match nodes {
+            Ok(0..=1) => {
+                let bytes = before.iter().map(|info| allocated_bytes(context, info)).sum();
+                if !is_dry {
+                    objects.remove_object(object, false)?;
+                }
+                Fate::Removed(bytes)
+            }
+            Ok(_) => Fate::Kept(format!(
+                "programs of other nodes may read it; to remove it from all of them: still rm '{name}'"
+            )),
+            Err(why) => Fate::Failed(why.clone()),
+        };
+        return Ok(vec![Outcome { kind: Kind::Object, name, fate }]);
     }
     // What goes is decided by what can be had here.
     let newest = object.versions()?.last().copied().unwrap_or(object.description().initial);
@@ -127,21 +162,18 @@ fn collect_one(
         .map(|info| (info, allocated_bytes(context, info)))
         .collect();
     let mut gone: HashSet<u32> = going.iter().map(|(info, _)| info.number).collect();
-    if let Some(own) = own.filter(|_| !going.is_empty()) {
-        let object = opened(context, own)?.object_named(object.name())?;
+    if !is_dry && !going.is_empty() {
         object.collect()?;
         let stays: HashSet<u32> = object.writers()?.iter().map(|info| info.number).collect();
         gone.retain(|number| !stays.contains(number));
     }
     let going = going.into_iter().filter(|(info, _)| gone.contains(&info.number));
-    Ok(going.map(|(info, bytes)| Outcome { kind: Kind::Region, name: info.region.clone(), freed: Ok(bytes) }).collect())
-}
-
-fn opened<'a>(context: &Context, own: &'a mut Option<Objects>) -> Result<&'a Objects, Failure> {
-    Ok(match own {
-        Some(objects) => objects,
-        None => own.insert(open(context)?),
-    })
+    let outcome = |(info, bytes): (&WriterInfo, u64)| Outcome {
+        kind: Kind::Region,
+        name: info.region.clone(),
+        fate: Fate::Removed(bytes),
+    };
+    Ok(going.map(outcome).collect())
 }
 
 /// Whether a fragment has a region still, be it one that cannot be read.

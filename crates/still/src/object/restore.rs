@@ -63,11 +63,29 @@ pub fn restore(
     }
     match put(&objects, name, description, &snapshot) {
         Ok(()) => Ok(restored),
-        Err(failure) if is_replacing => Err(Failure::Problem(format!(
-            "{failure}; object '{name}' was removed to be replaced: see to that, and restore the checkpoint again"
-        ))),
+        Err(failure) if is_replacing => Err(Failure::Problem(unreplaced(name, &failure))),
         Err(failure) => Err(failure),
     }
+}
+
+/// Why the object that a checkpoint was to replace is gone, and the version of the checkpoint not in its place.
+fn unreplaced(name: &str, failure: &Failure) -> String {
+    match failure {
+        Failure::Object(error) if is_taken(error) => format!(
+            "object '{name}' was removed to be replaced, and before the checkpoint was in its place programs attached to an object of \
+             that name, which they go on with: end them, and restore the checkpoint again"
+        ),
+        failure => {
+            format!(
+                "{failure}; object '{name}' was removed to be replaced: see to that, and restore the checkpoint again"
+            )
+        }
+    }
+}
+
+/// Whether a version cannot be put in an object's place because somebody else has come, whose the object is then.
+fn is_taken(error: &Error) -> bool {
+    matches!(error, Error::Survives { .. } | Error::Overlap { .. } | Error::NotAccepted { .. } | Error::Refused { .. })
 }
 
 /// Puts a version in the place of an object that nobody has written. On an error there is no object that was not there before.
@@ -78,13 +96,8 @@ fn put(objects: &Objects, name: &str, description: &Description, snapshot: &Snap
     }
     let (object, is_new) = create.create_or_find()?;
     let Err(error) = object.adopt(snapshot) else { return Ok(()) };
-    // Where somebody else has come meanwhile it is his.
-    let is_taken = matches!(
-        error,
-        Error::Survives { .. } | Error::Overlap { .. } | Error::NotAccepted { .. } | Error::Refused { .. }
-    );
     if is_new
-        && !is_taken
+        && !is_taken(&error)
         && let Err(left) = objects.remove_object(&object, false)
     {
         return Err(Failure::Problem(format!("{error}; the object that was made for it is left, for {left}")));
@@ -128,6 +141,16 @@ mod tests {
     use std::time::Duration;
 
     const BYTES: u64 = 1 << 20;
+
+    #[test]
+    fn who_replaces_an_object_is_not_advised_to_replace_it() {
+        let survives = || Failure::Object(Error::Survives { name: "u".into(), newest: 3 });
+        let told = unreplaced("u", &survives());
+        assert!(told.contains("programs attached") && !told.contains("--replace"), "{told}");
+        assert!(survives().to_string().contains("--replace"));
+        let other = unreplaced("u", &Failure::Problem("no room".into()));
+        assert!(other.starts_with("no room; object 'u' was removed"), "{other}");
+    }
 
     #[test]
     fn what_somebody_holds_of_an_object_is_not_free_when_that_is_removed() {

@@ -6,6 +6,7 @@ mod commands;
 mod drepl;
 mod enclave;
 mod fields;
+mod nodes;
 mod objects;
 mod pages;
 mod polite;

@@ -1,0 +1,176 @@
+//! Objects that were removed, and what programs are told that have handles of them.
+
+use crate::common::{Dir, watchdog};
+use std::fmt::Debug;
+use std::fs::File;
+use std::time::Duration;
+use stillframe_kernel::lock::{self, Kind};
+use stillframe_object::runtime::LOCK;
+use stillframe_object::{Error, Object, Objects, ReadFragment};
+
+const LONG: Duration = Duration::from_secs(60);
+
+const ALL: &str = "{ var v = u }";
+
+fn create(dir: &Dir, initial: u64) -> Object {
+    dir.objects().create("u", "var u [8] int32").initial(initial).create().unwrap()
+}
+
+/// An object whose writer has left at a version.
+fn written(dir: &Dir, initial: u64, version: u64) -> Object {
+    let object = create(dir, initial);
+    write(&object, version);
+    object
+}
+
+/// Publishes a version, which is that number all over, and detaches.
+fn write(object: &Object, version: u64) {
+    let mut writer = object.write(ALL).attach().unwrap();
+    writer.variable_mut::<i32>("v").unwrap().fill(version as i32);
+    writer.publish(version).unwrap();
+    writer.detach().unwrap();
+}
+
+fn assert_removed<T: Debug>(what: &str, outcome: Result<T, Error>) {
+    assert!(matches!(outcome, Err(Error::Removed { .. })), "{what}: {outcome:?}");
+}
+
+/// Whoever asks what there is of the object is told that there is none.
+fn assert_all_removed(object: &Object, reader: &mut ReadFragment) {
+    assert_removed("newest", object.newest());
+    assert_removed("versions", object.versions());
+    assert_removed("writers", object.writers());
+    assert_removed("alive", object.is_alive());
+    assert_removed("newer", object.wait_newer(42, LONG));
+    assert_removed("waited", object.wait_for(43, LONG));
+    let mut out = vec![9; 32];
+    let mut fresh = object.read(ALL).attach().unwrap();
+    for reader in [reader, &mut fresh] {
+        assert_removed("filled", reader.fill_newest(LONG, &mut out));
+        assert_removed("at a version", reader.reattach(43, LONG));
+        assert_removed("at a newer one", reader.reattach_newer(42, LONG));
+    }
+    assert_eq!(out, [9; 32], "nothing is given for data");
+}
+
+/// Removes an object in which a program has read, with or without a writer, and makes another of the name or none.
+fn check_reader(by_force: bool, is_anew: bool) {
+    let dir = Dir::new("reader");
+    let object = written(&dir, 5, 42);
+    let mut reader = object.read(ALL).attach().unwrap();
+    let mut out = vec![0; 32];
+    assert_eq!(reader.fill_newest(LONG, &mut out).unwrap(), 42);
+    reader.reattach(42, LONG).unwrap();
+    assert_eq!((object.newest().unwrap(), object.versions().unwrap()), (42, vec![42]));
+    let unread = dir.objects().object_named("u").unwrap();
+    let writer = by_force.then(|| unread.write(ALL).attach().unwrap());
+    dir.objects().remove("u", by_force).unwrap();
+    if is_anew {
+        write(&create(&dir, 5), 41);
+    }
+    for object in [&object, &unread] {
+        assert_all_removed(object, &mut reader);
+    }
+    assert_eq!(reader.variable::<i32>("v").unwrap(), [42; 8], "what a program holds stays");
+    drop(writer);
+}
+
+#[test]
+fn who_has_an_object_that_was_removed_is_told_so_and_given_no_zeros() {
+    let _watchdog = watchdog(120);
+    for (by_force, is_anew) in [(false, false), (false, true), (true, false), (true, true)] {
+        check_reader(by_force, is_anew);
+    }
+}
+
+#[test]
+fn an_object_that_nobody_has_written_is_there() {
+    let _watchdog = watchdog(60);
+    let dir = Dir::new("unwritten");
+    let object = create(&dir, 5);
+    // With and without a board, and once its only writer has left without a version.
+    for _ in 0..2 {
+        assert_eq!((object.newest().unwrap(), object.versions().unwrap()), (5, Vec::new()));
+        assert!(object.writers().unwrap().is_empty());
+        let mut out = vec![9; 32];
+        assert_eq!(object.read(ALL).attach().unwrap().fill_newest(LONG, &mut out).unwrap(), 5);
+        assert_eq!(out, [0; 32]);
+        object.write(ALL).attach().unwrap().detach().unwrap();
+    }
+}
+
+/// A program that ends removes the object that it had, and not what has the name by now.
+#[test]
+fn a_handle_removes_no_other_object_that_has_the_name_by_now() {
+    let _watchdog = watchdog(120);
+    for (force, is_written, is_damaged) in
+        [(false, true, false), (true, true, false), (false, false, false), (true, false, false), (true, true, true)]
+    {
+        let dir = Dir::new("stale");
+        let object = written(&dir, 0, 7);
+        let stale = dir.objects().object_named("u").unwrap();
+        dir.objects().remove_object(&object, false).unwrap();
+        assert_removed("none has the name", dir.objects().remove_object(&stale, force));
+        let next = create(&dir, 0);
+        if is_written {
+            write(&next, 8);
+        }
+        let board = dir.path().join(".objects/boards/u");
+        if is_damaged {
+            std::fs::write(&board, [b'?'; 100]).unwrap();
+        }
+        assert_removed("another one has it", dir.objects().remove_object(&stale, force));
+        let there = dir.objects().object_named("u").unwrap();
+        assert_eq!(there.description().id, next.description().id);
+        match is_damaged {
+            true => assert!(board.exists()),
+            false => assert_eq!(there.newest().unwrap(), if is_written { 8 } else { 0 }),
+        }
+    }
+}
+
+#[test]
+fn a_handle_removes_its_object_also_if_that_is_damaged() {
+    let _watchdog = watchdog(60);
+    let dir = Dir::new("damaged-handle");
+    let object = written(&dir, 0, 7);
+    let board = dir.path().join(".objects/boards/u");
+    let mut bytes = std::fs::read(&board).unwrap();
+    bytes[..8].fill(b'?');
+    std::fs::write(&board, bytes).unwrap();
+    assert!(matches!(dir.objects().object_named("u").unwrap().newest(), Err(Error::Corrupt { .. })));
+    dir.objects().remove_object(&object, false).unwrap();
+    assert!(matches!(dir.objects().object_named("u"), Err(Error::NoObject { .. })));
+    assert!(!board.exists());
+}
+
+/// A runtime that runs and says nothing, until what is returned is dropped.
+fn silent_runtime(dir: &Dir) -> File {
+    let lock = dir.path().join(".objects").join(LOCK);
+    let held = File::options().read(true).write(true).create_new(true).open(lock).unwrap();
+    assert!(lock::try_lock(&held, Kind::Write, 0, 1).unwrap());
+    held
+}
+
+/// Its home says nothing of the fragment, and never will.
+#[test]
+fn who_attaches_to_an_object_is_told_that_it_was_removed_meanwhile() {
+    let _watchdog = watchdog(120);
+    for is_anew in [false, true] {
+        let dir = Dir::new("attaching");
+        let object = create(&dir, 0);
+        let as_runtime = || Objects::options().dir(dir.path()).as_runtime().open().unwrap();
+        let _held = silent_runtime(&dir);
+        std::thread::scope(|scope| {
+            let attaching = scope.spawn(|| object.write(ALL).attach().map(drop));
+            while object.writers().unwrap().is_empty() {
+                std::thread::sleep(Duration::from_millis(1));
+            }
+            as_runtime().remove("u", true).unwrap();
+            if is_anew {
+                as_runtime().create("u", "var u [8] int32").create().unwrap();
+            }
+            assert_removed("attached", attaching.join().unwrap());
+        });
+    }
+}
