@@ -198,7 +198,7 @@ def test_threads_read_many_elements(monkeypatch: pytest.MonkeyPatch) -> None:
             try:
                 for place in range(30_000):
                     key = os.getpid(), f"{number}.{place % 40}"
-                    reader._fragments[key] = None  # type: ignore[assignment]
+                    reader._fragments[key] = None, 0  # type: ignore[assignment]
                     reader.read(key[1], np.empty(1))
             except RuntimeError as error:
                 failed.append(error)
@@ -300,7 +300,7 @@ def test_what_is_pickled_is_never_taken_for_another_object_of_the_name() -> None
     pickled = [pickle.dumps(former), pickle.dumps(former.to_xarray(7))]
     obj, dataset = map(pickle.loads, pickled)
     assert (obj["u"][...] == 1).all() and (dataset["u"].values == 1).all()
-    sf.remove_object("again")
+    former.remove()
     create(2)
     for one in pickled:
         with pytest.raises(sf.NoObject, match="was removed"):

@@ -134,8 +134,8 @@ pub(crate) fn bytes_of_layout(layout: &FragmentText) -> usize {
 pub struct Heard {
     at: (Revision, u64),
     declared: BTreeMap<Writer, Declared>,
-    /// Fragments that the home of an earlier term told of and the present one does not, and since when: their nodes ended together with it.
-    /// Whether they were lost or started again, this node has still to hear.
+    /// Fragments that a home told of and tells of no more though nobody detached them, and since when: their nodes ended, perhaps together
+    /// with it. Whether they were lost or started again, this node has still to hear.
     former: BTreeMap<Writer, (Declared, Instant)>,
     /// Nodes of which it has heard that in this term.
     ended: BTreeSet<Node>,
@@ -156,12 +156,9 @@ impl Heard {
             (self.at, self.is_behind) = ((revision, serial), false);
             let declared = declared.into_iter().map(|one| (one.writer, one)).collect();
             let before = std::mem::replace(&mut self.declared, declared);
+            self.note_former(before.into_values());
             if is_of_another_term {
-                let ended = std::mem::take(&mut self.ended);
-                let is_open = |writer: &Writer, one: &Declared| one.left.is_none() && !ended.contains(&writer.node);
-                let now = Instant::now();
-                let open = before.into_iter().filter(|(writer, one)| is_open(writer, one));
-                self.former.extend(open.map(|(writer, one)| (writer, (one, now))));
+                self.ended.clear();
             }
             self.former.retain(|writer, (_, since)| !self.declared.contains_key(writer) && since.elapsed() < HEARD);
         }
@@ -182,11 +179,20 @@ impl Heard {
             return Err(Missing);
         }
         self.at = (revision, serial);
-        gone.iter().for_each(|writer| _ = self.declared.remove(writer));
+        let gone: Vec<Declared> = gone.iter().filter_map(|writer| self.declared.remove(writer)).collect();
+        self.note_former(gone.into_iter());
+        self.former.retain(|_, (_, since)| since.elapsed() < HEARD);
         let declared = Arc::try_unwrap(declared).unwrap_or_else(|shared| shared.to_vec());
         declared.iter().for_each(|one| _ = self.former.remove(&one.writer));
         self.declared.extend(declared.into_iter().map(|one| (one.writer, one)));
         Ok(true)
+    }
+
+    /// Notes fragments that the home tells of no more, of those that nobody detached, and of whose nodes nothing was heard yet.
+    fn note_former(&mut self, all: impl Iterator<Item = Declared>) {
+        let now = Instant::now();
+        let open = all.filter(|one| one.left.is_none() && !self.ended.contains(&one.writer.node));
+        self.former.extend(open.map(|one| (one.writer, (one, now))));
     }
 
     /// A node was lost or started again: what its writers had declared and had not left, also if the present home never heard of them.

@@ -50,7 +50,8 @@ fn gc_leaves_an_object_that_programs_of_other_nodes_may_read() {
         let told = scene.ok(words);
         assert!(told.starts_with("left object heat: ") && told.contains("still rm 'heat'"), "{told}");
     }
-    let [told] = &scene.json(&["gc", "--json"])["objects"].as_array().unwrap()[..] else { panic!("one object") };
+    let listed = scene.json(&["gc", "--json"]);
+    let [told] = &listed["objects"].as_array().unwrap()[..] else { panic!("one object") };
     assert!(told["kept"].is_string() && told["error"].is_null() && told["freed_bytes"].is_null(), "{told}");
     assert_eq!(object.versions().unwrap(), [1]);
     drop(held);
