@@ -24,7 +24,7 @@ const COMPLETE: u32 = u32::MAX;
 const AGAIN: Duration = Duration::from_millis(10);
 
 fn name_of(process: usize, object: usize) -> String {
-    format!("names/{process}/{object}")
+    format!("names/p{process}/u{object}")
 }
 
 /// Does for each line what it says, and prints when it began and when it had done it.

@@ -2177,7 +2177,7 @@ stillframe_status stillframe_object_describe(stillframe_object *object,
 
 // The newest complete version: one that all writers published. The initial version is complete from the beginning.
 //
-// Errors: BAD_HANDLE; FORKED; CORRUPT; those of the environment.
+// Errors: BAD_HANDLE; FORKED; OBJECT_REMOVED; CORRUPT; those of the environment.
 stillframe_status stillframe_object_newest(stillframe_object *object,
                                            uint64_t *version);
 
@@ -2226,7 +2226,8 @@ stillframe_status stillframe_object_list(const char *dir,
 // Removes an object with all that was published of it. Who reads a version keeps it until he lets go. dir: NULL for the default.
 // force: also while a writer lives, who then goes on into files that nobody can open.
 //
-// Errors: NO_OBJECT; IN_USE while a writer lives, without force; those of the environment.
+// Errors: NO_OBJECT; without force, IN_USE while a writer lives, and TIMEOUT where it is not known for 30 s whether one does on
+// another node; those of the environment.
 stillframe_status stillframe_object_remove(const char *dir,
                                            const char *name,
                                            bool force);

@@ -348,7 +348,7 @@ pub extern "C" fn stillframe_object_describe(
 
 /// The newest complete version: one that all writers published. The initial version is complete from the beginning.
 ///
-/// Errors: BAD_HANDLE; FORKED; CORRUPT; those of the environment.
+/// Errors: BAD_HANDLE; FORKED; OBJECT_REMOVED; CORRUPT; those of the environment.
 #[unsafe(no_mangle)]
 pub extern "C" fn stillframe_object_newest(object: *mut stillframe_object, version: *mut u64) -> stillframe_status {
     run("stillframe_object_newest", |call| {
@@ -482,7 +482,8 @@ pub extern "C" fn stillframe_object_list(
 /// Removes an object with all that was published of it. Who reads a version keeps it until he lets go. dir: NULL for the default.
 /// force: also while a writer lives, who then goes on into files that nobody can open.
 ///
-/// Errors: NO_OBJECT; IN_USE while a writer lives, without force; those of the environment.
+/// Errors: NO_OBJECT; without force, IN_USE while a writer lives, and TIMEOUT where it is not known for 30 s whether one does on
+/// another node; those of the environment.
 #[unsafe(no_mangle)]
 pub extern "C" fn stillframe_object_remove(
     dir: *const c_char,

@@ -174,10 +174,7 @@ fn foresee(context: &Context) -> Result<Vec<Outcome>, Failure> {
     let owned = Owned::new(context)?;
     let collectable = removal::collectable(&context.dir)?.into_iter();
     let going = collectable.filter(|info| owned.owner(&info.name).is_none());
-    let outcome = |info: removal::Collectable| Outcome {
-        kind: Kind::Region,
-        name: info.name,
-        fate: Fate::Removed(info.allocated_bytes),
-    };
-    Ok(going.map(outcome).collect())
+    Ok(going
+        .map(|info| Outcome { kind: Kind::Region, name: info.name, fate: Fate::Removed(info.allocated_bytes) })
+        .collect())
 }

@@ -149,7 +149,7 @@ fn objects_stay_complete_while_shards_are_handed_over() {
     let place = Place::new("hand");
     let first = place.start("a");
     let here = place.objects("a");
-    let mut all: Vec<Written> = (0..6).map(|number| Written::new(&here, &format!("old/{number}"))).collect();
+    let mut all: Vec<Written> = (0..6).map(|number| Written::new(&here, &format!("old/u{number}"))).collect();
     let kept: Vec<(Shard, Node)> = all.iter().map(|one| (one.shard(&here), first.node())).collect();
     all.iter_mut().for_each(Written::publish);
     let mut others = Vec::new();
@@ -163,7 +163,7 @@ fn objects_stay_complete_while_shards_are_handed_over() {
         while rounds < 20 || !has_one() {
             assert!(begin.elapsed() < 2 * LONG, "nothing is handed over");
             rounds += 1;
-            all.push(Written::new(&here, &format!("new/{name}/{}", all.len())));
+            all.push(Written::new(&here, &format!("new/{name}/u{}", all.len())));
             all.iter_mut().for_each(Written::publish);
             for one in &all {
                 assert_eq!(one.object.wait_newer(one.version - 1, LONG).unwrap(), one.version);
@@ -195,7 +195,8 @@ fn a_home_that_dies_with_what_it_was_just_given_is_replaced() {
             assert!(begin.elapsed() < LONG, "nothing is handed over");
             std::thread::sleep(Duration::from_millis(1));
         }
-        let mut all: Vec<Written> = (0..12).map(|number| Written::new(&here, &format!("{turn}/{number}"))).collect();
+        let mut all: Vec<Written> =
+            (0..12).map(|number| Written::new(&here, &format!("turn{turn}/u{number}"))).collect();
         all.iter_mut().for_each(Written::publish);
         // As if it were killed: it gives nothing back, and its lease ends later.
         drop(second);
