@@ -74,8 +74,9 @@ class Runtimes:
     Without `etcd_on`, the index of a node with an etcd of its own, the first node's runtime starts one, and starts it again.
     """
 
-    def __init__(self, nodes, still=None, etcd_on=None, lease_seconds=3):
+    def __init__(self, nodes, still=None, etcd_on=None, lease_seconds=3, memory_mib=None):
         self._nodes = nodes
+        self._memory_mib = memory_mib
         self._lease_seconds = lease_seconds
         self._etcd_on = etcd_on
         self._processes = {}
@@ -117,6 +118,8 @@ class Runtimes:
         words += ["--listen", f"{node.address}:{PORT}", "--name", node.name, "--lease", str(self._lease_seconds)]
         if self.names:
             words += ["--names", self.names]
+        if self._memory_mib:
+            words += ["--memory-mib", str(self._memory_mib)]
         with self.log(index).open("a") as log:
             how = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": log, "text": True}
             return node.popen([*words, *more], env=env, cwd="/", **how)

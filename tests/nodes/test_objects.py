@@ -54,6 +54,19 @@ def test_a_complete_version_is_read_by_its_number_without_waiting_for_anybody(jo
         assert "may have ended" not in failed.value.says
 
 
+def test_an_object_that_is_larger_than_the_memory_of_a_node_is_read_slice_by_slice(job):
+    rows, columns = 64, 1 << 17
+    # A row takes 1 MiB, three times.
+    job = job(2, memory_mib=16)
+    (writer,) = job.writers("heat", rows, columns, [0])
+    reader = job.puppet(1)
+    writer.do("publish", version=1)
+    reader.do("find", name="heat")
+    eventually(lambda: assert_newest(reader, 1), AssertionError)
+    for row in range(20):
+        assert reader.do("numbered", version=1, rows=[row, row + 1]) == columns
+
+
 def assert_newest(puppet, version):
     assert puppet.do("newest") == version
 

@@ -284,7 +284,13 @@ impl Desk {
             }
             Request::Version { version, next, number } => self.want(client, Asked { number, version, next }).map(Some),
             Request::Heard { name, id } => {
-                let found = self.watch(&name)?;
+                let found = match self.watch(&name) {
+                    // Nobody writes it any more.
+                    Err(crate::Error::Object(stillframe_object::Error::NoObject { .. })) => {
+                        return Ok(Some(Reply::Heard));
+                    }
+                    found => found?,
+                };
                 self.listening.begin(client, ObjectId(id));
                 self.look(found);
                 self.tell_listening(ObjectId(id));

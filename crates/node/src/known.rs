@@ -120,6 +120,12 @@ impl Known {
         self.restarted.insert(node, declared);
     }
 
+    /// The home has told of writers: of machines whose runtime was started again, those that say anew what they declared.
+    pub(crate) fn note_heard(&mut self) {
+        let Known { restarted, roster, .. } = self;
+        restarted.retain(|node, _| !roster.declared().any(|one| one.writer.node == *node));
+    }
+
     /// What writers of a node had declared that is no more.
     fn end(&mut self, node: Node) -> Vec<Declared> {
         let before = self.restarted.remove(&node).unwrap_or_default();

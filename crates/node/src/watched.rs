@@ -465,7 +465,10 @@ impl Watched {
             Some(_) => self.known.roster.change(revision, news),
         };
         match heard {
-            Ok(is_new) => self.is_untold |= is_new,
+            Ok(is_new) => {
+                self.is_untold |= is_new;
+                self.known.note_heard();
+            }
             Err(Missing) => around.send(from, self.ask(revision)),
         }
         if self.is_untold { self.tell_programs(around) } else { Ok(()) }

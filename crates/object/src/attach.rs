@@ -237,7 +237,7 @@ impl WriteOptions {
         let mut board = shared.board.lock()?;
         if board.has_former {
             // They were to be removed with their object, whether writers live or not.
-            shared.remove_regions(true)?;
+            shared::remove_regions(&shared.site, &shared.name)?;
         }
         let mut members = Members::of_locked(shared, &board)?;
         // This attach rings once itself.

@@ -5,7 +5,7 @@ use crate::collection;
 use crate::description::Description;
 use crate::error::{Result, Writer};
 use crate::home;
-use crate::member::Members;
+use crate::member::{Members, Standing};
 use crate::read::ReadOptions;
 use crate::shared::Shared;
 use crate::waiting::{self, Deadline};
@@ -154,7 +154,8 @@ impl Object {
     pub fn writers(&self) -> Result<Vec<WriterInfo>> {
         let mut members = self.members();
         let standings = members.look(&self.shared)?;
-        waiting::check_there(&self.shared, &members)?;
+        let has_versions = |standing: &Standing| standing.is_alive || standing.newest.is_some();
+        waiting::check_kept(&self.shared, !standings.values().any(has_versions))?;
         let info = |(number, member): (&u32, &crate::member::Member)| {
             let standing = standings.get(number).cloned().unwrap_or_default();
             WriterInfo {

@@ -173,7 +173,7 @@ impl CreateOptions<'_> {
     /// As [`create`](CreateOptions::create).
     pub fn create_or_find(self) -> Result<(Object, bool)> {
         let CreateOptions { objects, name, text, bindings, initial } = self;
-        check_new_name(&name)?;
+        check_new_name(&*objects.names, &name)?;
         let id = NonZeroU64::new(random_number()).unwrap_or(NonZeroU64::MIN);
         let asked = Description { text, bindings, initial, id };
         // Mistakes are told before anybody else sees the object.
@@ -191,16 +191,20 @@ impl CreateOptions<'_> {
 /// The number of a fragment that takes most digits.
 const LONGEST_NUMBER: u32 = u32::MAX;
 
-/// Refuses names of objects whose fragments could not have names, or would have the place of those of another object.
-fn check_new_name(name: &str) -> Result<()> {
+/// Refuses names of objects whose fragments could not have names, or that a fragment of another object has: either would keep the other from
+/// being attached.
+fn check_new_name(names: &dyn Names, name: &str) -> Result<()> {
     inspect::check_name(name)?;
     let refused = |why: String| {
         let (name, why) = (name.into(), why.into());
         Err(stillframe::Error::BadName { name, what: "object", why }.into())
     };
-    if let Some(part) = name.split('/').skip(1).find(|part| shared::is_fragment(part)) {
+    if let Some((above, last)) = name.rsplit_once('/').filter(|(_, last)| shared::is_fragment(last))
+        && names.get(above)?.is_some()
+        && names.get(name)?.is_none()
+    {
         return refused(format!(
-            "its part '{part}' is one that only fragments have, as in objects/NAME/{part}: put another letter before the digits"
+            "there is an object '{above}', of which a fragment may be called so: put another letter before '{last}'"
         ));
     }
     match inspect::check_name(&format!("{name}/{LONGEST_NUMBER}")) {
@@ -332,7 +336,11 @@ impl Objects {
     /// Unless `force`, [`Error::InUse`] while a writer lives, and [`Error::Unheard`] where it is not known whether one does on another
     /// node; [`Error::NoObject`].
     pub fn remove(&self, name: &str, force: bool) -> Result<()> {
-        self.remove_within(name, force, LOCKED_MAX)
+        let objects = self.writing()?;
+        match objects.object_named(name).and_then(|object| objects.remove_whole(&object, force, LOCKED_MAX)) {
+            Err(error) if is_damage(&error) => objects.remove_damaged(name, force),
+            other => other,
+        }
     }
 
     /// As [`remove`](Objects::remove) by force, if the object of that name has this id, for a runtime of which others want something
@@ -341,17 +349,11 @@ impl Objects {
     /// # Errors
     /// [`Error::Locked`] if somebody has the board just now; those of the object's files.
     pub fn remove_id(&self, name: &str, id: NonZeroU64, limit: Duration) -> Result<()> {
-        match self.names.get(name)? {
-            Some(there) if there.id == id => self.remove_within(name, true, limit),
-            _ => Ok(()),
-        }
-    }
-
-    fn remove_within(&self, name: &str, force: bool, limit: Duration) -> Result<()> {
-        let objects = self.writing()?;
-        match objects.object_named(name).and_then(|object| objects.remove_whole(&object, force, limit)) {
-            Err(error) if is_damage(&error) => objects.remove_damaged(name, force),
-            other => other,
+        let Some(there) = self.names.get(name)?.filter(|there| there.id == id) else { return Ok(()) };
+        match self.object_described(name, &there) {
+            Ok(object) => self.remove_object_within(&object, true, limit),
+            Err(error) if is_damage(&error) => self.writing()?.remove_damaged(name, true),
+            Err(error) => Err(error),
         }
     }
 
@@ -360,8 +362,12 @@ impl Objects {
     /// # Errors
     /// As [`remove`](Objects::remove); [`Error::Removed`].
     pub fn remove_object(&self, object: &Object, force: bool) -> Result<()> {
+        self.remove_object_within(object, force, LOCKED_MAX)
+    }
+
+    fn remove_object_within(&self, object: &Object, force: bool, limit: Duration) -> Result<()> {
         let objects = self.writing()?;
-        match objects.remove_whole(object, force, LOCKED_MAX) {
+        match objects.remove_whole(object, force, limit) {
             Err(error) if is_damage(&error) => match objects.names.get(object.name())? {
                 Some(there) if there.id == object.description().id => objects.remove_damaged(object.name(), force),
                 _ => Err(Error::Removed { name: object.name().into() }),
@@ -385,7 +391,10 @@ impl Objects {
 
     /// Removes an object of which the name or the board cannot be understood.
     fn remove_damaged(&self, name: &str, force: bool) -> Result<()> {
-        shared::remove_regions(&self.site, name, force)?;
+        if !force {
+            shared::check_unwritten(&self.site, name)?;
+        }
+        shared::remove_regions(&self.site, name)?;
         self.names.discard(name)?;
         let removed = Board::remove_file(&self.site.directory, name);
         self.site.bell.ring();

@@ -12,7 +12,7 @@ use crate::space::Space;
 use drepl::{Bindings, Schema, View};
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
-use stillframe::inspect::State;
+use stillframe::inspect::{RegionInfo, State};
 use stillframe::{Arena, ArenaOptions, Observer, ObserverOptions, Trust, inspect};
 use stillframe_roster::writer::{Node, Version};
 
@@ -145,22 +145,32 @@ pub fn bindings(numbers: &BTreeMap<String, i64>) -> Bindings {
     numbers.iter().map(|(name, value)| (name.as_str(), *value)).collect()
 }
 
-/// See [`Shared::remove_regions`].
-pub(crate) fn remove_regions(site: &Site, name: &str, force: bool) -> Result<()> {
-    let dir = site.directory.dir.join(ARENA);
-    let mut regions = inspect::regions(&dir)?;
+fn regions_of(site: &Site, name: &str) -> Result<Vec<RegionInfo>> {
+    let mut regions = inspect::regions(&site.directory.dir.join(ARENA))?;
     regions.retain(|region| owner_in_arena(&region.name) == Some(name));
-    if let Some(region) = regions.iter().find(|region| region.state == State::Live).filter(|_| !force) {
-        let who = format!("process {} ({ARENA}/{})", region.producer_pid, region.name);
-        return Err(Error::InUse { name: name.into(), who });
+    Ok(regions)
+}
+
+/// # Errors
+/// [`Error::InUse`] if a process of this node writes fragments that the object of a name has, whatever its board says.
+pub(crate) fn check_unwritten(site: &Site, name: &str) -> Result<()> {
+    // What is complete a runtime publishes, which lives whoever writes.
+    let complete = format!("/{COMPLETE}");
+    let is_written = |region: &RegionInfo| region.state == State::Live && !region.name.ends_with(&complete);
+    match regions_of(site, name)?.into_iter().find(is_written) {
+        Some(region) => {
+            let who = format!("process {} ({ARENA}/{})", region.producer_pid, region.name);
+            Err(Error::InUse { name: name.into(), who })
+        }
+        None => Ok(()),
     }
-    for region in regions {
-        match inspect::remove_trusting(
-            &site.directory.dir,
-            &format!("{ARENA}/{}", region.name),
-            force,
-            Some(site.trust),
-        ) {
+}
+
+/// Removes the regions of all fragments that the object of a name has, whatever its board says.
+pub(crate) fn remove_regions(site: &Site, name: &str) -> Result<()> {
+    for region in regions_of(site, name)? {
+        let name = format!("{ARENA}/{}", region.name);
+        match inspect::remove_trusting(&site.directory.dir, &name, true, Some(site.trust)) {
             Ok(_) | Err(stillframe::Error::NoRegion { .. }) => {}
             Err(error) => return Err(error.into()),
         }
@@ -269,14 +279,6 @@ impl Shared {
     /// An error if a wait is to end early.
     pub(crate) fn check_interrupt(&self) -> Result<()> {
         self.site.interrupt.check(&self.name)
-    }
-
-    /// Removes the regions of all fragments that the object's name has, whatever its board says.
-    ///
-    /// # Errors
-    /// [`Error::InUse`] while a writer lives, without `force`; then nothing is removed.
-    pub(crate) fn remove_regions(&self, force: bool) -> Result<()> {
-        remove_regions(&self.site, &self.name, force)
     }
 
     pub(crate) fn scattered(&self) -> impl Fn(drepl::index_box::TooScattered) -> Error + '_ {

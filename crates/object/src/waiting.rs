@@ -65,14 +65,15 @@ pub(crate) fn newest_complete(shared: &Shared, members: &Members, ledger: &Ledge
 pub(crate) fn newest_known(shared: &Shared, members: &mut Members) -> Result<Version> {
     let ledger = members.ledger(shared)?;
     check_there(shared, members)?;
-    let newest = newest_complete(shared, members, &ledger)?;
-    if members.follows.is_none() {
-        return Ok(newest);
+    let mut newest = newest_complete(shared, members, &ledger)?;
+    if members.follows.is_some() {
+        let announced = members.announced(shared)?;
+        // Who is not accepted yet may have a part in it, and may be refused.
+        let may_have_part = |member: &Member| member.is_undecided() && member.attached.from <= announced;
+        newest = if members.list.values().any(may_have_part) { newest } else { newest.max(announced) };
     }
-    let announced = members.announced(shared)?;
-    // Who is not accepted yet may have a part in it, and may be refused.
-    let may_have_part = |member: &Member| member.is_undecided() && member.attached.from <= announced;
-    Ok(if members.list.values().any(may_have_part) { newest } else { newest.max(announced) })
+    check_kept(shared, newest == ledger.initial())?;
+    Ok(newest)
 }
 
 /// How far each writer is, of a board that is locked, and the newest complete version.
@@ -97,6 +98,7 @@ pub(crate) fn complete(shared: &Shared, members: &mut Members) -> Result<Vec<Ver
             complete.push(version);
         }
     }
+    check_kept(shared, complete.is_empty())?;
     Ok(complete)
 }
 
@@ -204,6 +206,15 @@ pub(crate) fn sleep(
 /// either, and is there.
 pub(crate) fn check_there(shared: &Shared, members: &Members) -> Result<()> {
     match members.list.is_empty() {
+        true => shared.board.check_named(),
+        false => Ok(()),
+    }
+}
+
+/// An error if the object was removed, where nothing of it is left. Its board goes last: until then, or for good if whoever removed it died,
+/// it tells of writers whose versions are gone.
+pub(crate) fn check_kept(shared: &Shared, is_empty: bool) -> Result<()> {
+    match is_empty {
         true => shared.board.check_named(),
         false => Ok(()),
     }

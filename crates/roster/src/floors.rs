@@ -3,18 +3,21 @@
 //! Where all runtimes of a job end and are started again, no home remembers what was complete. A fragment that a former run left on one
 //! node may then fit to one that somebody attaches on another, new node, and both may have a version of the same number: half of it would
 //! be of the former run, half of this one. So each node reports its *floor*, the newest version that its programs know to be complete
-//! from before its runtime began, and no version that lies at or below the floor of one member is made with a member whose node has none.
+//! from before its runtime began, and which fragments are from before, too. What lies at or below the floor of one of these is made of
+//! such fragments only.
 
 use crate::{
     ledger::Ledger,
-    writer::{Node, Record, Version},
+    message::Report,
+    writer::{Record, Version},
 };
 
 impl Ledger {
-    /// Notes the newest version that was complete before the runtime of a node began; the initial one where none was.
-    pub(crate) fn note_floor(&mut self, node: Node, floor: Version) {
-        if floor > self.initial() {
-            self.floors.insert(node, floor);
+    /// Notes which fragments of a node are from before its runtime began, and what was complete by then.
+    pub(crate) fn note_floor(&mut self, report: &Report) {
+        if report.floor > self.initial() {
+            let restored = report.writers.iter().filter(|told| told.is_restored);
+            self.floors.extend(restored.map(|told| (told.record.writer, report.floor)));
         }
     }
 
@@ -25,8 +28,12 @@ impl Ledger {
             return false;
         }
         let members = || self.records().filter(|record| record.elements(version).is_some());
-        let floor = |record: &Record| self.floors.get(&record.writer.node).copied();
-        members().any(|record| floor(record).is_some_and(|floor| version <= floor))
-            && members().any(|record| floor(record).is_none())
+        members().any(|record| self.is_of_former_run(record, version))
+            && members().any(|record| !self.floors.contains_key(&record.writer))
+    }
+
+    /// Whether what a writer has of a version was complete before its runtime began.
+    pub(crate) fn is_of_former_run(&self, record: &Record, version: Version) -> bool {
+        self.floors.get(&record.writer).is_some_and(|floor| version <= *floor)
     }
 }

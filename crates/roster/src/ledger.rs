@@ -62,8 +62,8 @@ pub struct Ledger {
     records: BTreeMap<Writer, Record>,
     disputes: BTreeSet<Dispute>,
     lost: BTreeSet<Node>,
-    /// The newest version that was complete before the runtime of a node began, of those where one was.
-    pub(crate) floors: BTreeMap<Node, Version>,
+    /// Writers from before the runtimes of their nodes began, with the newest version that was complete by then.
+    pub(crate) floors: BTreeMap<Writer, Version>,
     /// Versions whose rosters are fixed, with the first ones of their epochs: a stage that begins between was not known then.
     pub(crate) settled: BTreeMap<Version, Version>,
     /// The newest complete version where a home took over: whoever has a part in it keeps its place, whoever comes back.
@@ -372,6 +372,7 @@ impl Ledger {
     /// Forgets a writer of which no version is left.
     pub fn forget(&mut self, writer: Writer) {
         self.remove(writer);
+        self.floors.remove(&writer);
         self.disputes.retain(|one| one.young != writer && one.old != writer);
     }
 

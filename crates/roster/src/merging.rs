@@ -17,7 +17,7 @@ impl Home {
     pub(super) fn merge(&mut self, node: Node, only_accepted: bool) {
         let Some(known) = self.nodes.get(&node).and_then(Option::as_ref) else { return };
         let report = known.report.clone();
-        self.ledger.note_floor(node, report.floor);
+        self.ledger.note_floor(&report);
         let told: BTreeMap<Writer, &Told> = report.writers.iter().map(|told| (told.record.writer, told)).collect();
         let is_there = |one: &Refused| told.get(&one.writer).is_some_and(|told| told.numbers.contains(&one.number));
         self.refused.entry(node).or_default().retain(is_there);

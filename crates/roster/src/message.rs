@@ -72,6 +72,8 @@ pub struct Told {
     pub numbers: Vec<u64>,
     /// How many of its stages, from the first on, a home has accepted.
     pub accepted: usize,
+    /// Whether it is from before the node's runtime began.
+    pub is_restored: bool,
 }
 
 impl Told {

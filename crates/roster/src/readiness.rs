@@ -83,6 +83,7 @@ impl Ledger {
         let (mut ready, mut waiting, mut lost) = (Vec::new(), Vec::new(), Vec::new());
         let mut rest = wanted.intersection(self.shape())?;
         let near = self.near(wanted);
+        let is_of_two_runs = self.is_of_two_runs(version);
         for member in near.iter().filter_map(|record| Member::of(record, version)) {
             let elements = member.elements.intersection(wanted)?;
             if elements.is_empty() {
@@ -90,7 +91,9 @@ impl Ledger {
             }
             rest = rest.difference(&elements)?;
             let share = Share { who: Some(member.record.who()), elements: elements.into() };
-            if self.is_disputed(member.record.writer, version) {
+            if is_of_two_runs && self.is_of_former_run(member.record, version) {
+                lost.push(Loss { share, cause: Cause::Gone });
+            } else if self.is_disputed(member.record.writer, version) {
                 waiting.push(share);
             } else if member.has(version)
                 || self.planted.has(Bug::StaleElements) && member.record.published.newest.is_some()

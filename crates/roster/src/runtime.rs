@@ -201,6 +201,7 @@ impl Runtime {
             record: Record::new(who.writer, who.rank),
             numbers: Vec::new(),
             accepted: 0,
+            is_restored: false,
         });
         told.record.stages.push(stage);
         told.numbers.push(self.declared);
@@ -215,7 +216,7 @@ impl Runtime {
         self.declared += stages.len() as u64;
         let (numbers, accepted) = ((first..=self.declared).collect(), stages.len());
         let record = Record { stages, ..Record::new(who.writer, who.rank) };
-        self.writers.insert(who.writer, Told { record, numbers, accepted });
+        self.writers.insert(who.writer, Told { record, numbers, accepted, is_restored: true });
     }
 
     /// A writer published a version.

@@ -64,8 +64,8 @@ stays as long as it runs, but in an arena.
 
 An object goes when no writer of it lives and nobody holds a fragment. While one lives, only what
 dead writers left goes, and of that only what no complete version needs; it is listed as
-objects/NAME/NUMBER. An object that nobody has written yet stays. On a node of several, whose runtime
-runs, an object stays that programs of other nodes may read: `still rm` removes it.
+objects/NAME/NUMBER. An object that nobody has written yet stays. On a node of several, whose
+runtime runs, an object stays that programs of other nodes may read: `still rm` removes it.
 
 With --json: {\"dry_run\", \"regions\": [{\"region\", \"freed_bytes\", \"error\"}], \"objects\": [{\"object\",
 \"freed_bytes\", \"error\"}]}; of an object that stays for others also \"kept\", which says why.

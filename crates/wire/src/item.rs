@@ -149,7 +149,7 @@ mod tests {
     fn what_lists_consist_of_has_the_least_length_that_is_said() {
         let object = ObjectId(NonZeroU64::MIN);
         let writer = Name { node: Node(1), process: 1, serial: 1 };
-        let told = Told { record: Record::new(writer, None), numbers: Vec::new(), accepted: 0 };
+        let told = Told { record: Record::new(writer, None), numbers: Vec::new(), accepted: 0, is_restored: false };
         let proposal = Proposal { version: 1, epoch: 1, nodes: Arc::default() };
         let share = Share { who: None, elements: Elements::default() };
         let report = Report {

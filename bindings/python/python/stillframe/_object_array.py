@@ -35,6 +35,9 @@ _NEWEST_SECONDS = 10.0
 _FRAGMENTS_MAX = 16
 _FRAGMENT_BYTES_MAX = 16 << 20
 
+#: Seconds within which the runtime has given back memory of fragments that were let go of.
+_GIVEN_BACK_SECONDS = 1.0
+
 
 class Arrangement:
     """The variables of a fragment as arrays over its memory, which they keep; made once, when they are asked for."""
@@ -107,15 +110,9 @@ class Reader:
             # First, so that what is kept takes no room from what is read.
             self._let_go(_FRAGMENTS_MAX - 1, _FRAGMENT_BYTES_MAX - out.nbytes)
             fragment = self.native.read(text, {}, 0, False)
-        try:
-            self._fill(fragment, out)
-        except ResourceError as error:
-            # The runtime may have no memory for it beside those.
-            if type(error) is not ResourceError or not self._fragments:
-                raise
-            self._let_go(0, 0)
-            self._fill(fragment, out)
+        self._fill(fragment, out)
         self._fragments[key] = fragment, out.nbytes
+        self._let_go(_FRAGMENTS_MAX, max(_FRAGMENT_BYTES_MAX, out.nbytes))
 
     def _let_go(self, count: int, nbytes: int) -> None:
         """Lets go of kept fragments, those first that were read first, until there are at most so many with so many bytes."""
@@ -125,10 +122,22 @@ class Reader:
             self._fragments.pop(kept.pop(0)[0], None)
 
     def _fill(self, fragment: _native.ReadFragment, out: NDArray[Any]) -> None:
+        timeout = _NEWEST_SECONDS if self.version is None else self.timeout
+        if self._fragments:
+            # What is kept may be all that the runtime lacks memory for: that is no reason to wait.
+            try:
+                return self._fill_within(fragment, out, 0.0)
+            except ResourceError as error:
+                if type(error) is ResourceError:
+                    self._let_go(0, 0)
+                    timeout = None if timeout is None else max(timeout, _GIVEN_BACK_SECONDS)
+        self._fill_within(fragment, out, timeout)
+
+    def _fill_within(self, fragment: _native.ReadFragment, out: NDArray[Any], timeout: float | None) -> None:
         if self.version is None:
-            fragment.fill_newest(_NEWEST_SECONDS, out)
+            fragment.fill_newest(timeout, out)
         else:
-            fragment.fill(self.version, self.timeout, out)
+            fragment.fill(self.version, timeout, out)
 
 
 class ObjectArray(metaclass=Made, by='obj["u"] is one'):

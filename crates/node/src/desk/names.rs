@@ -5,7 +5,7 @@ use crate::error::Result;
 use crate::known::numbers;
 use crate::surroundings::Unknown;
 use crate::watched::Watched;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::num::NonZeroU64;
 use std::time::Duration;
 use stillframe_object::hints::bit_of;
@@ -17,6 +17,9 @@ use stillframe_wire::{Message, ObjectId};
 
 /// How long who has the board of an object is waited for that is to be removed: others wait for the desk meanwhile.
 const BOARD_LIMIT: Duration = Duration::from_millis(10);
+
+/// Objects that were removed, of which it is kept in mind.
+const REMOVED_MAX: usize = 256;
 
 /// What is known of a name.
 #[derive(Debug, Clone, Copy, Default)]
@@ -36,6 +39,8 @@ pub(super) struct Names {
     by_bit: BTreeMap<usize, BTreeMap<String, Named>>,
     /// How many objects it was told of that they are removed.
     removals: u64,
+    /// Those of which it was told last: other nodes may speak of them for a moment.
+    removed: VecDeque<ObjectId>,
     /// Objects that others spoke of before their names came to this node.
     awaited: BTreeMap<String, ObjectId>,
     /// Objects whose names the directory could not take: for want of room, say, or because another object has the name there.
@@ -96,6 +101,11 @@ impl Desk {
         named.is_some_and(|named| named.created == Some(id))
     }
 
+    /// Whether an object was removed that the directory still has.
+    pub(crate) fn is_unremoved(&self, name: &str, id: NonZeroU64) -> bool {
+        self.names.unremoved.iter().any(|(of, removed)| of == name && *removed == id)
+    }
+
     /// A name that no object has. One that is just being put there stays: whoever finds it may hint at it at once.
     fn forget_name(&mut self, name: &str) {
         if let Some(of_bit) = self.names.by_bit.get_mut(&bit_of(name)) {
@@ -149,15 +159,15 @@ impl Desk {
     }
 
     /// What was asked for without the lock is taken if nothing was removed meanwhile. Else it is asked for again.
-    pub(crate) fn take_found(&mut self, unknown: Unknown, there: &Description, removals: u64) {
+    pub(crate) fn take_found(&mut self, unknown: Unknown, there: Option<&Description>, removals: u64) {
         let Unknown { id, name, from } = unknown;
         if self.names.removals != removals {
             self.todo.unknown.push(Unknown { id, name, from });
-        } else if ObjectId(there.id) == id {
+        } else if let Some(there) = there.filter(|there| ObjectId(there.id) == id) {
             self.note_found(id, &name, there);
-        } else if !self.watched.contains_key(&id) {
-            // Two were created apart from each other, and etcd lost its data: the one that was put there first has the name. The home of
-            // the other one goes on to ask this node, which knows what it is from nobody else.
+        } else if !self.watched.contains_key(&id) && !self.names.removed.contains(&id) {
+            // It is one of that node alone: two were created apart from each other, and only one of them has the name, or it was removed
+            // elsewhere while a program of that node wrote it. Its home goes on to ask this node, which knows what it is from nobody else.
             self.names.undescribed.insert(id);
             self.outbox.push(from, Message::Describe(Describe { object: id, name }));
         }
@@ -305,6 +315,10 @@ impl Desk {
     /// Somebody removed an object, on any node.
     pub(crate) fn note_removed(&mut self, name: &str, id: ObjectId) -> Result<()> {
         self.names.removals += 1;
+        self.names.removed.push_back(id);
+        if self.names.removed.len() > REMOVED_MAX {
+            self.names.removed.pop_front();
+        }
         self.note_given_up(name, id);
         if let Err(error) = self.objects.remove_id(name, id.0, BOARD_LIMIT) {
             self.names.unremoved.insert((name.into(), id.0));

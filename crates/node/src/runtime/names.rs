@@ -103,9 +103,7 @@ impl Inner {
                 }
                 let removals = self.desk().removals();
                 match self.cluster.names().get(&unknown.name) {
-                    Ok(Some(there)) => self.change(|desk| desk.take_found(unknown, &there, removals)),
-                    // When it is there, the names tell of it.
-                    Ok(None) => {}
+                    Ok(there) => self.change(|desk| desk.take_found(unknown, there.as_ref(), removals)),
                     Err(_) => self.desk().find_later(unknown),
                 }
             }

@@ -1,6 +1,6 @@
 //! Runtimes that are started again, and know less than those before.
 
-use crate::common::watchdog;
+use crate::common::{until, watchdog};
 use crate::places::Nodes;
 use std::time::Duration;
 use stillframe_object::Error;
@@ -59,11 +59,17 @@ fn no_version_is_made_of_two_runs() {
     nodes.start(1);
     let there = nodes.objects(1).wait("u", LONG).unwrap();
     let mut lower = there.write("{ var v [x:4] = u[x+4] }").attach().unwrap();
-    let mut all = there.read("{ var v = u }").attach().unwrap();
+    let all = there.read("{ var v = u }").attach().unwrap();
     for version in 1..=6 {
         lower.variable_mut::<i32>("v").unwrap().fill(version as i32);
         lower.publish(version).unwrap();
     }
+    let mut both = [all, here.read("{ var v = u }").attach().unwrap()];
+    for reader in &mut both {
+        let read = reader.reattach(5, LONG);
+        assert!(matches!(read, Err(Error::Lost { .. } | Error::LostElsewhere { .. })), "{read:?}");
+    }
+    let [mut all, _] = both;
     upper.variable_mut::<i32>("v").unwrap().fill(6);
     upper.publish(6).unwrap();
     let mut newest = 0;
@@ -75,4 +81,40 @@ fn no_version_is_made_of_two_runs() {
         }
     }
     assert_eq!(all.version(), 6);
+}
+
+/// They detached in order, long after the runtime was started again: nobody has lost anything.
+#[test]
+fn writers_that_left_are_not_lost_with_a_machine_whose_runtime_was_started_again() {
+    let _watchdog = watchdog(240);
+    let mut nodes = Nodes::new("left", 3);
+    let objects = nodes.objects(0);
+    let mut created = (0..).map(|number| objects.create(&format!("u{number}"), "var u [8] int32").create().unwrap());
+    // Its home stays when the node ends.
+    let object = created.find(|object| object.description().id.get().is_multiple_of(2 * 3)).unwrap();
+    let elsewhere = nodes.objects(2).wait(object.name(), LONG).unwrap();
+    let there = nodes.objects(1).wait(object.name(), LONG).unwrap();
+    let mut upper = object.write("{ var v [x:4] = u[x] }").attach().unwrap();
+    let mut lower = elsewhere.write("{ var v [x:4] = u[x+4] }").rank(5).attach().unwrap();
+    let mut all = there.read("{ var v = u }").attach().unwrap();
+    nodes.stop(2);
+    nodes.start(2);
+    for version in 1..=2 {
+        lower.publish(version).unwrap();
+        upper.publish(version).unwrap();
+        all.reattach(version, LONG).unwrap();
+    }
+    lower.detach().unwrap();
+    upper.publish(3).unwrap();
+    let mut waits_for = |what: &str| {
+        until(what, || {
+            let waiting = all.reattach(3, Duration::from_millis(50)).unwrap_err();
+            assert!(waiting.is_timeout(), "{waiting}");
+            waiting.to_string().contains(what)
+        });
+    };
+    waits_for("nobody has attached");
+    nodes.stop(2);
+    nodes.lose_beside_homes(2);
+    waits_for("nobody has attached");
 }

@@ -4,6 +4,7 @@ use crate::common::{Dir, watchdog};
 use std::fmt::Debug;
 use std::fs::File;
 use std::time::Duration;
+use stillframe::inspect;
 use stillframe_kernel::lock::{self, Kind};
 use stillframe_object::runtime::LOCK;
 use stillframe_object::{Error, Object, Objects, ReadFragment};
@@ -81,6 +82,28 @@ fn who_has_an_object_that_was_removed_is_told_so_and_given_no_zeros() {
     for (by_force, is_anew) in [(false, false), (false, true), (true, false), (true, true)] {
         check_reader(by_force, is_anew);
     }
+}
+
+/// The board goes last: what whoever removed the object left, if he died of it, or leaves for as long as memory is given back.
+#[test]
+fn an_object_that_was_removed_in_part_gives_no_zeros() {
+    let _watchdog = watchdog(60);
+    let dir = Dir::new("part");
+    let object = written(&dir, 5, 42);
+    let read = object.read(ALL).attach().unwrap();
+    let id = object.description().id;
+    assert!(dir.objects().names().remove("u", id).unwrap());
+    inspect::remove(dir.path(), "objects/u/0", true).unwrap();
+    let mut fresh = object.read(ALL).attach().unwrap();
+    assert_removed("newest", object.newest());
+    assert_removed("versions", object.versions());
+    assert_removed("writers", object.writers());
+    let mut out = vec![9; 32];
+    for mut reader in [read, object.read(ALL).attach().unwrap()] {
+        assert_removed("filled", reader.fill_newest(LONG, &mut out));
+    }
+    assert_removed("filled anew", fresh.fill_newest(LONG, &mut out));
+    assert_eq!(out, [9; 32], "nothing is given for data");
 }
 
 #[test]

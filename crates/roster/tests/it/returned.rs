@@ -97,9 +97,10 @@ fn come_back(is_new_home: bool) {
 /// All runtimes were started again, and one node is new: what a former run left on the other fits to what it writes.
 #[test]
 fn no_version_is_made_of_two_runs() {
-    for floor in [0, 5] {
+    for (floor, new_floor) in [(0, 0), (5, 0), (5, 1)] {
         let (mut left, mut new) = (node(0), node(1));
         left.set_floor(floor);
+        new.set_floor(new_floor);
         left.restore(who(0, 0), vec![Stage::member(1, range(0, 4))]);
         left.publish(who(0, 0).writer, 5).unwrap();
         new.declare(who(1, 1), Stage::member(1, range(4, 8))).unwrap();
@@ -110,6 +111,8 @@ fn no_version_is_made_of_two_runs() {
         }
         let announced = home.announced().version;
         assert_eq!(announced, if floor == 0 { 5 } else { 0 }, "without a floor nobody can know");
+        let readiness = home.ledger().readiness(5, &range(0, 8)).unwrap();
+        assert_eq!(matches!(readiness, Readiness::Lost(_)), floor > 0, "{readiness:?}");
         [&mut left, &mut new]
             .into_iter()
             .zip([0, 1])

@@ -74,7 +74,7 @@ impl Item for Role {
 const STAGE_BYTES: usize = 17;
 
 impl Item for Told {
-    const LEAST_BYTES: usize = 26;
+    const LEAST_BYTES: usize = 27;
 
     fn write(&self, to: &mut Writer<'_>) {
         let Record { writer, rank, stages, published } = &self.record;
@@ -91,6 +91,7 @@ impl Item for Told {
             to.item(&stage.role);
         }
         to.count(self.accepted);
+        to.item(&self.is_restored);
     }
 
     fn read(from: &mut Reader<'_>) -> Result<Self, Fault> {
@@ -100,7 +101,8 @@ impl Item for Told {
         let offset = from.at();
         let accepted = from.item::<u32>()? as usize;
         from.check(accepted <= stages.len(), offset, "more stages are accepted than there are")?;
-        Ok(Told { record: Record { writer, rank, stages, published }, numbers, accepted })
+        let record = Record { writer, rank, stages, published };
+        Ok(Told { record, numbers, accepted, is_restored: from.item()? })
     }
 }
 

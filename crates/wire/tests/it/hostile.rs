@@ -167,6 +167,7 @@ fn what_takes_the_most_memory_for_its_bytes_is_decoded_all_the_same() {
         },
         numbers: vec![1],
         accepted: 0,
+        is_restored: false,
     };
     let proposal = |version| Proposal { version, epoch: 0, nodes: Arc::new([Node(1)].into()) };
     let report = Report {

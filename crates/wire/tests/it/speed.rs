@@ -31,6 +31,7 @@ fn report(writers: u32) -> Report {
             },
             numbers: vec![u64::from(serial) + 1],
             accepted: 1,
+            is_restored: false,
         }
     };
     let nodes: Arc<BTreeSet<Node>> = Arc::new((0..64).map(Node).collect());

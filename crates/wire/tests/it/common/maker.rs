@@ -175,7 +175,8 @@ impl Maker {
         }
         let published = Published { newest, present: present.into_iter().collect() };
         let record = Record { writer, rank: self.rank(), stages, published };
-        Told { record, numbers, accepted: self.below(count as u64 + 1) as usize }
+        let accepted = self.below(count as u64 + 1) as usize;
+        Told { record, numbers, accepted, is_restored: self.below(2) == 0 }
     }
 
     fn proposal(&mut self, version: u64) -> Proposal {

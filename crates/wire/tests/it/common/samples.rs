@@ -63,6 +63,7 @@ pub fn report() -> Report {
         },
         numbers: vec![1, 2, 5],
         accepted: 1,
+        is_restored: false,
     };
     let dead = Told {
         record: Record {
@@ -73,6 +74,7 @@ pub fn report() -> Report {
         },
         numbers: vec![4],
         accepted: 0,
+        is_restored: true,
     };
     let pin = proposal(11);
     Report {
