@@ -59,7 +59,7 @@ impl Watched {
     pub(crate) fn new(object: &Object, node: Node) -> Result<Watched> {
         let relay = object.relay();
         let mut protocol = Runtime::new(node, relay.initial());
-        protocol.set_floor(relay.newest_complete()?);
+        protocol.set_floor(relay.newest_complete()?, relay.run_floor()?);
         let (local, pins, lost) = (BTreeMap::new(), BTreeMap::new(), Vec::new());
         let (id, roster) = (ObjectId(relay.id()), Heard::default());
         let restarted = BTreeMap::new();
@@ -386,6 +386,7 @@ impl Watched {
     fn hear(&mut self, decision: Decision, around: &mut Surroundings) -> Result<()> {
         let (node, revision) = (decision.node, decision.revision);
         let mut events = self.known.protocol.hear(decision);
+        self.known.relay.set_run_floor(self.known.protocol.run_floor());
         let is_of_home = node == around.node && revision == self.known.protocol.revision();
         let is_first = is_of_home && !std::mem::replace(&mut self.has_heard, true);
         // First, for what was complete before is let go of: programs would see neither.

@@ -252,7 +252,7 @@ impl WriteOptions {
         if from <= newest {
             return Err(self.refused(Refusal::Late { from, settled: newest }));
         }
-        let number = board.next_number()?;
+        let number = shared.free_number(board.next_number()?)?;
         let mut leaving = Vec::new();
         for (other, member) in &mut members.list {
             if !member.is_of(from) || !member.has_any(elements) {

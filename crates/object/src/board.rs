@@ -215,7 +215,7 @@ impl Board {
         self.directory.boards.path.join(&self.file)
     }
 
-    fn corrupt(&self, offset: u64, why: impl Into<String>) -> Error {
+    pub(crate) fn corrupt(&self, offset: u64, why: impl Into<String>) -> Error {
         Error::Corrupt { path: self.path(), offset, why: why.into() }
     }
 

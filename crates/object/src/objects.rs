@@ -199,13 +199,14 @@ fn check_new_name(names: &dyn Names, name: &str) -> Result<()> {
         let (name, why) = (name.into(), why.into());
         Err(stillframe::Error::BadName { name, what: "object", why }.into())
     };
-    if let Some((above, last)) = name.rsplit_once('/').filter(|(_, last)| shared::is_fragment(last))
-        && names.get(above)?.is_some()
-        && names.get(name)?.is_none()
-    {
-        return refused(format!(
-            "there is an object '{above}', of which a fragment may be called so: put another letter before '{last}'"
-        ));
+    for (at, _) in name.match_indices('/') {
+        let (above, below) = (&name[..at], &name[at + 1..]);
+        let part = below.split('/').next().unwrap_or(below);
+        if shared::is_fragment(part) && names.get(above)?.is_some() && names.get(name)?.is_none() {
+            return refused(format!(
+                "there is an object '{above}', of which a fragment may be called '{above}/{part}': put another letter before '{part}'"
+            ));
+        }
     }
     match inspect::check_name(&format!("{name}/{LONGEST_NUMBER}")) {
         Ok(()) => Ok(()),

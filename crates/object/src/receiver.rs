@@ -34,6 +34,9 @@ impl Receiver {
         let options = options.keep(2).rule(Rule::Fail);
         loop {
             *made += 1;
+            if shared.is_object(&format!("r{made}"))? {
+                continue;
+            }
             let mut region = match options.clone().create(&format!("{}/r{made}", shared.name)) {
                 Err(stillframe::Error::InUse { .. }) => continue,
                 other => other?,

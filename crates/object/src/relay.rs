@@ -75,6 +75,9 @@ pub struct LocalFragment {
     pub is_accepted: Option<bool>,
 }
 
+/// The variable of the region of complete versions that keeps the newest version of before the present run of the job.
+const RUN_FLOOR: &str = "run_floor";
+
 /// An object of this node, for its runtime.
 #[derive(Debug)]
 pub struct Relay {
@@ -84,6 +87,8 @@ pub struct Relay {
     complete: Option<(Region, VariableId)>,
     /// The newest version that can be had, where one above it was given up: what it consists of stays.
     had: Option<Version>,
+    /// The newest version of before the present run of the job.
+    run_floor: Version,
     readers: u32,
     /// Whether it rang the bell for what a former runtime may have written without.
     has_rung: bool,
@@ -100,6 +105,7 @@ impl Relay {
             members: Members::default(),
             complete: None,
             had: None,
+            run_floor: object.shared().description.initial,
             readers: 0,
             has_rung: false,
             is_unfollowed: false,
@@ -132,6 +138,27 @@ impl Relay {
     /// Those of the region that says so.
     pub fn newest_complete(&self) -> Result<Version> {
         self.shared.newest_announced()
+    }
+
+    /// The newest version that was complete before the present run of the job, as the former runtime of this node left it; the initial one
+    /// where it left none.
+    ///
+    /// # Errors
+    /// Those of the region that says so.
+    pub fn run_floor(&self) -> Result<Version> {
+        let Some(observer) = self.shared.observe_complete()? else { return Ok(self.initial()) };
+        let mut bytes = [0; 8];
+        match observer.newest().and_then(|newest| newest.read(RUN_FLOOR, 0, &mut bytes)) {
+            Ok(()) => Ok(u64::from_ne_bytes(bytes).max(self.initial())),
+            // Of a former build, or just made.
+            Err(stillframe::Error::UnknownVariable { .. } | stillframe::Error::NoVersion { .. }) => Ok(self.initial()),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// Leaves what was complete before the present run of the job to the next runtime of this node, with the next version that is complete.
+    pub fn set_run_floor(&mut self, version: Version) {
+        self.run_floor = version;
     }
 
     /// All elements of the object.
@@ -369,10 +396,10 @@ impl Relay {
             self.shared.remove_region(COMPLETE, true)?;
         }
         // One that a former runtime left says what was complete then, and that still is.
-        // It has one byte, which is always the same: to compare it takes less than to ask what was written.
+        // It has one number, which hardly ever changes: to compare it takes less than to ask what was written.
         let mut region = options.threads(1).tracker(TrackerKind::FullCopy).create(&name)?;
-        let nothing = Declaration::new("complete", DType::Uint(1), Kind::Managed { shape: vec![1] });
-        let variable = region.declare(nothing)?;
+        let floor = Declaration::new(RUN_FLOOR, DType::Uint(8), Kind::Managed { shape: vec![1] });
+        let variable = region.declare(floor)?;
         Ok((region, variable))
     }
 
@@ -409,9 +436,10 @@ impl Relay {
         if self.complete.is_none() && !self.members.list.is_empty() {
             self.complete = Some(self.make_complete()?);
         }
-        let Some((region, _)) = &mut self.complete else { return Ok(false) };
+        let Some((region, variable)) = &mut self.complete else { return Ok(false) };
         let is_new = region.newest().is_none_or(|newest| newest < version);
         if is_new {
+            region.bytes_mut(*variable)?.copy_from_slice(&self.run_floor.to_ne_bytes());
             region.publish(version).commit()?;
             self.shared.bell.ring();
         }

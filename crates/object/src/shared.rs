@@ -240,6 +240,25 @@ impl Shared {
         format!("{}/{number}", self.name)
     }
 
+    /// The first number from this one on whose fragment has a region that no object, created before this one, is called by.
+    pub(crate) fn free_number(&self, from: u32) -> Result<u32> {
+        for number in from..COMPLETE {
+            if !self.is_object(&number.to_string())? {
+                return Ok(number);
+            }
+        }
+        Err(self.board.corrupt(32, "all numbers of fragments are used up"))
+    }
+
+    /// Whether an object has the name that a fragment's region would have.
+    pub(crate) fn is_object(&self, fragment: &str) -> Result<bool> {
+        match self.board.names().get(&format!("{}/{fragment}", self.name)) {
+            Ok(found) => Ok(found.is_some()),
+            Err(Error::Corrupt { .. }) => Ok(true),
+            Err(error) => Err(error),
+        }
+    }
+
     /// The newest version that this node's runtime knows to be complete, whether its elements can still be had or not; the initial one
     /// without a runtime.
     pub(crate) fn newest_announced(&self) -> Result<Version> {

@@ -48,6 +48,8 @@ pub struct Home {
     ceilings: CeilingRound,
     /// Former numbers of nodes whose runtimes were started again, and those that they have now.
     replaced: BTreeMap<Node, Node>,
+    /// What was complete on each node before the present run of the job.
+    floors: BTreeMap<Node, Version>,
     readers: Derived<Readers>,
 }
 
@@ -82,6 +84,7 @@ impl Home {
             pinning: BTreeSet::new(),
             ceilings: CeilingRound::new(initial),
             replaced: BTreeMap::new(),
+            floors: BTreeMap::new(),
             readers: Derived::default(),
         }
     }
@@ -271,6 +274,8 @@ impl Home {
         }
         // Whoever wants a place may have a lower number than who has a version whole with the writer that had it.
         nodes.iter().for_each(|node| self.note_accepted(*node));
+        let reports: Vec<Arc<Report>> = self.nodes.values().flatten().map(|known| known.report.clone()).collect();
+        reports.iter().for_each(|report| self.note_floor(report));
         for node in nodes {
             self.forget_published(node);
             self.merge(node, false);

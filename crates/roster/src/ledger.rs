@@ -64,6 +64,8 @@ pub struct Ledger {
     lost: BTreeSet<Node>,
     /// Writers from before the runtimes of their nodes began, with the newest version that was complete by then.
     pub(crate) floors: BTreeMap<Writer, Version>,
+    /// The highest of these that there was.
+    pub(crate) highest_floor: Version,
     /// Versions whose rosters are fixed, with the first ones of their epochs: a stage that begins between was not known then.
     pub(crate) settled: BTreeMap<Version, Version>,
     /// The newest complete version where a home took over: whoever has a part in it keeps its place, whoever comes back.
@@ -90,6 +92,7 @@ impl Ledger {
             disputes: BTreeSet::new(),
             lost: BTreeSet::new(),
             floors: BTreeMap::new(),
+            highest_floor: initial,
             settled: BTreeMap::new(),
             taken_over: None,
             ended: BTreeMap::new(),

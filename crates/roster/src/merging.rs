@@ -8,7 +8,7 @@ use std::{
 use super::Home;
 use crate::{
     ledger::Ledger,
-    message::{Refused, Told},
+    message::{Refused, Report, Told},
     writer::{Node, Published, Record, Role, Version, Writer},
 };
 
@@ -17,7 +17,9 @@ impl Home {
     pub(super) fn merge(&mut self, node: Node, only_accepted: bool) {
         let Some(known) = self.nodes.get(&node).and_then(Option::as_ref) else { return };
         let report = known.report.clone();
-        self.ledger.note_floor(&report);
+        if !only_accepted {
+            self.note_floor(&report);
+        }
         let told: BTreeMap<Writer, &Told> = report.writers.iter().map(|told| (told.record.writer, told)).collect();
         let is_there = |one: &Refused| told.get(&one.writer).is_some_and(|told| told.numbers.contains(&one.number));
         self.refused.entry(node).or_default().retain(is_there);
@@ -38,6 +40,17 @@ impl Home {
         if self.ledger.is_lost(node) {
             self.ledger.lose(node);
         }
+    }
+
+    /// Notes what a node had complete before the present run of the job. Which run that was, a home learns from the node's first report alone:
+    /// what was announced since then is of this run.
+    pub(super) fn note_floor(&mut self, report: &Report) {
+        let announced = self.announced.version;
+        let floor = self.floors.entry(report.node).or_insert_with(|| match report.floor > announced {
+            true => report.floor,
+            false => report.run_floor,
+        });
+        self.ledger.note_floor(&report.writers, *floor);
     }
 
     /// Notes what a node's writers published as what a home accepted, before anything that is new is looked at.

@@ -127,6 +127,8 @@ pub struct Report {
     pub ceiling: Ceiling,
     /// The newest version that the node's programs knew to be complete before this runtime began; the initial one where none was.
     pub floor: Version,
+    /// The newest version that was complete before the present run of the job, as far as the node knows; the initial one where none was.
+    pub run_floor: Version,
     /// What the node's readers wait for.
     pub wants: Vec<Want>,
 }

@@ -91,7 +91,7 @@ impl Ledger {
             }
             rest = rest.difference(&elements)?;
             let share = Share { who: Some(member.record.who()), elements: elements.into() };
-            if is_of_two_runs && self.is_of_former_run(member.record, version) {
+            if is_of_two_runs {
                 lost.push(Loss { share, cause: Cause::Gone });
             } else if self.is_disputed(member.record.writer, version) {
                 waiting.push(share);

@@ -80,7 +80,12 @@ pub struct Runtime {
     yielded: Option<Proposal>,
     /// The newest that it has heard of.
     ceiling: Ceiling,
+    /// The newest version that was complete before this runtime began.
     floor: Version,
+    /// The newest version that was complete before the present run of the job began, as far as a former runtime learned it.
+    run_floor: Version,
+    /// Whether a home was heard, so that it is known of which run the floor is.
+    is_floor_settled: bool,
     /// By reader, with what was answered last.
     wants: BTreeMap<u64, (Want, Option<Readiness>)>,
     wanted: u64,
@@ -107,15 +112,32 @@ impl Runtime {
             yielded: None,
             ceiling: Ceiling::initial(initial),
             floor: initial,
+            run_floor: initial,
+            is_floor_settled: false,
             wants: BTreeMap::new(),
             wanted: 0,
             planted: Planted::default(),
         }
     }
 
-    /// Sets the newest version that a former runtime of this machine told its programs to be complete. To be set before the first report.
-    pub fn set_floor(&mut self, version: Version) {
-        self.floor = version;
+    /// Sets the newest version that a former runtime of this machine told its programs to be complete, and the [run's
+    /// floor](Self::run_floor) that it left. To be set before the first report.
+    pub fn set_floor(&mut self, version: Version, run_floor: Version) {
+        (self.floor, self.run_floor) = (version, run_floor);
+    }
+
+    /// The newest version that was complete before all runtimes of the job had ended and the present run began; the initial one where none
+    /// was. It is known once a home was heard, and the next runtime of this machine has to have it.
+    pub fn run_floor(&self) -> Version {
+        self.run_floor
+    }
+
+    /// A home that knows of what was complete before this runtime began goes on with the run of the former runtime; any other one has begun
+    /// a new run, to which all that belongs to the one before.
+    fn settle_floor(&mut self, announced: Version) {
+        if !std::mem::replace(&mut self.is_floor_settled, true) && announced < self.floor {
+            self.run_floor = self.floor;
+        }
     }
 
     /// Whose it is.
@@ -349,6 +371,7 @@ impl Runtime {
         // The home announces nothing above the former one before all nodes have acknowledged this one.
         is_due |= decision.ceiling != self.ceiling && !self.planted.has(Bug::SilentPin);
         self.ceiling = decision.ceiling;
+        self.settle_floor(decision.announced.version);
         if decision.announced.version > self.announced.version {
             self.announced = decision.announced.clone();
             self.unpinned.clear();
@@ -468,6 +491,7 @@ impl Runtime {
             yielded: self.yielded.clone(),
             ceiling: self.ceiling.clone(),
             floor: self.floor,
+            run_floor: self.run_floor,
             wants,
         }
     }

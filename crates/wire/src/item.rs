@@ -164,6 +164,7 @@ mod tests {
             yielded: None,
             ceiling: Ceiling::initial(1),
             floor: 0,
+            run_floor: 0,
             wants: Vec::new(),
         };
         let decision = Decision {

@@ -64,12 +64,15 @@ fn no_version_is_made_of_two_runs() {
         lower.variable_mut::<i32>("v").unwrap().fill(version as i32);
         lower.publish(version).unwrap();
     }
-    let mut both = [all, here.read("{ var v = u }").attach().unwrap()];
-    for reader in &mut both {
+    // Halves, too: who reads one after the other would have both runs.
+    let first = there.read("{ var v [x:4] = u[x] }").attach().unwrap();
+    let second = here.read("{ var v [x:4] = u[x+4] }").attach().unwrap();
+    let mut readers = [all, here.read("{ var v = u }").attach().unwrap(), first, second];
+    for reader in &mut readers {
         let read = reader.reattach(5, LONG);
         assert!(matches!(read, Err(Error::Lost { .. } | Error::LostElsewhere { .. })), "{read:?}");
     }
-    let [mut all, _] = both;
+    let [mut all, ..] = readers;
     upper.variable_mut::<i32>("v").unwrap().fill(6);
     upper.publish(6).unwrap();
     let mut newest = 0;
@@ -81,6 +84,36 @@ fn no_version_is_made_of_two_runs() {
         }
     }
     assert_eq!(all.version(), 6);
+}
+
+/// One runtime of several is started again: the run goes on, and older versions of all nodes can still be read by their numbers.
+#[test]
+fn older_versions_are_read_after_one_runtime_was_started_again() {
+    let _watchdog = watchdog(240);
+    let mut nodes = Nodes::new("older", 2);
+    for again in 0..2 {
+        let name = format!("u{again}");
+        let here = nodes.objects(0).create(&name, "var u [8] int32").create().unwrap();
+        let there = nodes.objects(1).wait(&name, LONG).unwrap();
+        let mut upper = here.write("{ var v [x:4] = u[x] }").keep(5).attach().unwrap();
+        let mut lower = there.write("{ var v [x:4] = u[x+4] }").keep(5).attach().unwrap();
+        for version in 1..=5 {
+            for writer in [&mut upper, &mut lower] {
+                writer.variable_mut::<i32>("v").unwrap().fill(100 + version as i32);
+                writer.publish(version).unwrap();
+            }
+            assert_eq!(here.wait_newer(version - 1, LONG).unwrap(), version);
+        }
+        nodes.stop(again);
+        nodes.start(again);
+        for object in [&here, &there] {
+            let mut reader = object.read("{ var v = u }").attach().unwrap();
+            for version in [4, 5] {
+                reader.reattach(version, LONG).unwrap();
+                assert_eq!(reader.variable::<i32>("v").unwrap(), [100 + version as i32; 8]);
+            }
+        }
+    }
 }
 
 /// They detached in order, long after the runtime was started again: nobody has lost anything.

@@ -62,6 +62,26 @@ fn no_object_has_a_name_that_is_one_of_a_fragment_of_another() {
     assert!(all.iter().all(|object| object.newest().unwrap() == 1));
 }
 
+/// The object that fragments could be called by was there first.
+#[test]
+fn fragments_are_not_called_by_the_names_of_other_objects() {
+    let _watchdog = watchdog(120);
+    let dir = Dir::new("older");
+    let older: Vec<Object> = ["run/0", "run/1", "run/3"].iter().map(|name| create(&dir, name, "var u [8] int32")).collect();
+    let run = create(&dir, "run", "var u [8] int32");
+    let upper = run.write("{ var v [x:4] = u[x] }").attach().unwrap();
+    let lower = run.write("{ var v [x:4] = u[x+4] }").attach().unwrap();
+    let others = older.iter().map(|object| object.write("{ var v = u }").attach().unwrap());
+    for mut writer in [upper, lower].into_iter().chain(others) {
+        writer.publish(1).unwrap();
+    }
+    for object in older.iter().chain([&run]) {
+        object.read("{ var v = u }").attach().unwrap().reattach(1, LONG).unwrap();
+    }
+    let refused = dir.objects().create("run/7/b", "var u [8] int32").create();
+    assert!(matches!(refused, Err(Error::Region(stillframe::Error::BadName { .. }))), "{refused:?}");
+}
+
 #[test]
 fn scalars_and_arrays_of_many_axes_are_objects() {
     let _watchdog = watchdog(120);

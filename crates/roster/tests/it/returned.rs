@@ -99,8 +99,8 @@ fn come_back(is_new_home: bool) {
 fn no_version_is_made_of_two_runs() {
     for (floor, new_floor) in [(0, 0), (5, 0), (5, 1)] {
         let (mut left, mut new) = (node(0), node(1));
-        left.set_floor(floor);
-        new.set_floor(new_floor);
+        left.set_floor(floor, 0);
+        new.set_floor(new_floor, 0);
         left.restore(who(0, 0), vec![Stage::member(1, range(0, 4))]);
         left.publish(who(0, 0).writer, 5).unwrap();
         new.declare(who(1, 1), Stage::member(1, range(4, 8))).unwrap();
@@ -122,12 +122,84 @@ fn no_version_is_made_of_two_runs() {
     }
 }
 
+/// One runtime of a run is started again: what its node has of older versions is of the run that goes on.
+#[test]
+fn older_versions_stay_where_one_runtime_is_started_again() {
+    for has_new_home in [false, true] {
+        let (mut stays, mut again) = (node(0), node(1));
+        let mut home = Home::new(1, range(0, 8), 0, [0, 1].map(Node));
+        stays.declare(who(0, 0), Stage::member(1, range(0, 4))).unwrap();
+        again.declare(who(1, 1), Stage::member(1, range(4, 8))).unwrap();
+        for version in 1..=5 {
+            stays.publish(who(0, 0).writer, version).unwrap();
+            again.publish(who(1, 1).writer, version).unwrap();
+            exchange(&mut home, &mut [&mut stays, &mut again]);
+        }
+        assert_eq!(home.announced().version, 5);
+        again = restarted(1, 2, &[3, 4, 5]);
+        again.set_floor(5, 0);
+        change_home(&mut home, has_new_home, &mut stays, &mut again);
+        for version in 3..=5 {
+            let readiness = home.ledger().readiness(version, &range(0, 8)).unwrap();
+            assert!(matches!(readiness, Readiness::Ready(_)), "{version}: {readiness:?}");
+        }
+    }
+}
+
+/// All runtimes were started again, one node is new, and then one runtime alone is started again.
+#[test]
+fn a_run_goes_on_to_know_what_was_before_it_when_a_runtime_is_started_again() {
+    for has_new_home in [false, true] {
+        let (mut new, mut left) = (node(0), node(1));
+        left.set_floor(5, 0);
+        left.restore(who(1, 1), vec![Stage::member(1, range(4, 8))]);
+        left.publish(who(1, 1).writer, 5).unwrap();
+        new.declare(who(0, 0), Stage::member(1, range(0, 4))).unwrap();
+        let mut home = Home::new(1, range(0, 8), 0, [0, 1].map(Node));
+        for version in 1..=6 {
+            new.publish(who(0, 0).writer, version).unwrap();
+            exchange(&mut home, &mut [&mut new, &mut left]);
+        }
+        left.publish(who(1, 1).writer, 6).unwrap();
+        exchange(&mut home, &mut [&mut new, &mut left]);
+        assert_eq!((home.announced().version, left.run_floor()), (6, 5));
+        let mut again = restarted(1, 2, &[5, 6]);
+        again.set_floor(6, left.run_floor());
+        change_home(&mut home, has_new_home, &mut new, &mut again);
+        for elements in [range(0, 8), range(0, 4), range(4, 8)] {
+            let readiness = home.ledger().readiness(5, &elements).unwrap();
+            assert!(matches!(readiness, Readiness::Lost(_)), "{elements}: {readiness:?}");
+            let readiness = home.ledger().readiness(6, &elements).unwrap();
+            assert!(matches!(readiness, Readiness::Ready(_)), "{elements}: {readiness:?}");
+        }
+    }
+}
+
+/// The runtime of a machine that was started again under another number, with what its writer left.
+fn restarted(process: u32, number: u32, versions: &[Version]) -> Runtime {
+    let mut again = node(number);
+    again.restore(who(number, process), vec![Stage::member(1, range(4, 8))]);
+    versions.iter().for_each(|version| again.publish(who(number, process).writer, *version).unwrap());
+    again
+}
+
+/// Tells the home of a runtime that was started again, or lets another home begin where that is.
+fn change_home(home: &mut Home, is_new: bool, stays: &mut Runtime, again: &mut Runtime) {
+    if is_new {
+        *home = Home::new(2, range(0, 8), 0, [0, 2].map(Node));
+        [&mut *stays, again].into_iter().for_each(|node| node.follow(2));
+    } else {
+        home.replace(Node(1), Node(2));
+    }
+    exchange(home, &mut [stays, again]);
+}
+
 /// What was complete stays so where all that wrote it are started again.
 #[test]
 fn a_version_of_a_former_run_stays_complete() {
     let (mut left, mut other) = (node(0), node(1));
     for (node, number, floor, elements) in [(&mut left, 0, 5, range(0, 4)), (&mut other, 1, 4, range(4, 8))] {
-        node.set_floor(floor);
+        node.set_floor(floor, 0);
         node.restore(who(number, number), vec![Stage::member(1, elements)]);
         node.publish(who(number, number).writer, 5).unwrap();
     }

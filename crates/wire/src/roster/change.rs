@@ -2,7 +2,7 @@
 
 use stillframe_roster::{
     message::{Ceiling, Proposal, Report, Told, Want},
-    writer::{Node, Revision, Writer as Name},
+    writer::{Node, Revision, Version, Writer as Name},
 };
 
 use super::{
@@ -40,6 +40,8 @@ pub struct ObjectChange {
     pub yielded: Option<Proposal>,
     /// The newest ceiling that it has heard of.
     pub ceiling: Ceiling,
+    /// The newest version that was complete before the present run of the job, as far as the node knows.
+    pub run_floor: Version,
     /// What the node's readers wait for.
     pub wants: Vec<Want>,
 }
@@ -64,6 +66,7 @@ impl ObjectChange {
             announced: after.announced.clone(),
             yielded: after.yielded.clone(),
             ceiling: after.ceiling.clone(),
+            run_floor: after.run_floor,
             wants: after.wants.clone(),
         }
     }
@@ -107,6 +110,7 @@ impl ObjectChange {
             yielded: self.yielded,
             ceiling: self.ceiling,
             floor: report.floor,
+            run_floor: self.run_floor,
             wants: self.wants,
         };
         Ok(())
@@ -114,7 +118,7 @@ impl ObjectChange {
 }
 
 impl Item for ObjectChange {
-    const LEAST_BYTES: usize = 8 + 4 + 5 * 8 + 4 + 4 + 4 + 20 + 1 + 12 + 4;
+    const LEAST_BYTES: usize = 8 + 4 + 5 * 8 + 4 + 4 + 4 + 20 + 1 + 12 + 8 + 4;
 
     fn write(&self, to: &mut Writer<'_>) {
         to.item(&self.object);
@@ -127,6 +131,7 @@ impl Item for ObjectChange {
         to.item(&self.announced);
         to.item(&self.yielded);
         to.item(&self.ceiling);
+        to.item(&self.run_floor);
         to.item(&self.wants);
     }
 
@@ -141,7 +146,8 @@ impl Item for ObjectChange {
         let is_told = |name: &Name| writers.binary_search_by_key(name, |told| told.record.writer).is_ok();
         from.check(!gone.iter().any(is_told), offset, "a writer is told of and gone")?;
         let (pins, announced) = (read_pins(from)?, from.item()?);
-        let (yielded, ceiling, wants) = (from.item()?, from.item()?, read_wants(from)?);
+        let (yielded, ceiling, run_floor) = (from.item()?, from.item()?, from.item()?);
+        let wants = read_wants(from)?;
         Ok(Self {
             object,
             base,
@@ -156,6 +162,7 @@ impl Item for ObjectChange {
             announced,
             yielded,
             ceiling,
+            run_floor,
             wants,
         })
     }

@@ -33,7 +33,7 @@ impl Item for ObjectReport {
 }
 
 impl Item for Report {
-    const LEAST_BYTES: usize = 4 + 4 * 8 + 4 + 4 + 20 + 1 + 12 + 8 + 4;
+    const LEAST_BYTES: usize = 4 + 4 * 8 + 4 + 4 + 20 + 1 + 12 + 8 + 8 + 4;
 
     fn write(&self, to: &mut Writer<'_>) {
         to.item(&self.node);
@@ -44,6 +44,7 @@ impl Item for Report {
         to.item(&self.yielded);
         to.item(&self.ceiling);
         to.item(&self.floor);
+        to.item(&self.run_floor);
         to.item(&self.wants);
     }
 
@@ -62,6 +63,7 @@ impl Item for Report {
             yielded: from.item()?,
             ceiling: from.item()?,
             floor: from.item()?,
+            run_floor: from.item()?,
             wants: read_wants(from)?,
         })
     }

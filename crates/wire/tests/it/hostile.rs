@@ -182,6 +182,7 @@ fn what_takes_the_most_memory_for_its_bytes_is_decoded_all_the_same() {
         yielded: None,
         ceiling: Ceiling { version: 1, nodes: Arc::new((0..1000).map(Node).collect()) },
         floor: 0,
+        run_floor: 0,
         wants: (0..1000).map(|reader| Want { number: reader, version: 1, elements: single(reader) }).collect(),
     };
     let decision = Decision {

@@ -48,6 +48,7 @@ fn report(writers: u32) -> Report {
         yielded: None,
         ceiling: Ceiling::initial(100),
         floor: 0,
+        run_floor: 0,
         wants: Vec::new(),
     }
 }

@@ -220,6 +220,7 @@ impl Maker {
             yielded: self.maybe(Self::any_proposal),
             ceiling: self.ceiling(),
             floor: self.number(),
+            run_floor: self.number(),
             wants: self.wants(),
         }
     }

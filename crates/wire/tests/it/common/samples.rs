@@ -89,6 +89,7 @@ pub fn report() -> Report {
         yielded: Some(Proposal { version: 10, epoch: 10, nodes: Arc::default() }),
         ceiling: Ceiling { version: 20, nodes: Arc::new([Node(3), Node(7)].into()) },
         floor: 8,
+        run_floor: 7,
         wants: vec![
             Want { number: 1, version: 12, elements: strided() },
             Want { number: 2, version: 12, elements: Elements::default() },
