@@ -193,17 +193,9 @@ impl Desk {
                 self.find(*object, name, from)?;
                 *object
             }
-            Message::Describe(asked) => {
-                return {
-                    self.describe(from, asked);
-                    Ok(())
-                };
-            }
-            Message::Description(described) => {
-                return {
-                    self.note_description(described);
-                    Ok(())
-                };
+            Message::Describe(_) | Message::Description(_) => {
+                self.receive_of_names(from, &message);
+                return Ok(());
             }
             Message::Roster(roster) => roster.object,
             Message::RosterChange(change) => change.object,
@@ -255,6 +247,7 @@ impl Desk {
     /// A node does not live any more: nothing is sent to it.
     pub(crate) fn forget_node(&mut self, node: Node) {
         self.subscriptions.retain(|(from, _), _| *from != node);
+        self.forget_node_of_names(node);
     }
 
     /// What a program of this node asks; the reply, unless it comes later.
@@ -360,5 +353,7 @@ impl Desk {
     }
 }
 
+#[path = "desk/descriptions.rs"]
+mod descriptions;
 #[path = "desk/names.rs"]
 mod names;

@@ -1,11 +1,12 @@
 //! Names of objects, as the desk knows them.
 
 use super::Desk;
+use super::descriptions::Descriptions;
 use crate::error::Result;
 use crate::known::numbers;
 use crate::surroundings::Unknown;
 use crate::watched::Watched;
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::BTreeMap;
 use std::num::NonZeroU64;
 use std::time::Duration;
 use stillframe_object::hints::bit_of;
@@ -17,9 +18,6 @@ use stillframe_wire::{Message, ObjectId};
 
 /// How long who has the board of an object is waited for that is to be removed: others wait for the desk meanwhile.
 const BOARD_LIMIT: Duration = Duration::from_millis(10);
-
-/// Objects that were removed, of which it is kept in mind.
-const REMOVED_MAX: usize = 256;
 
 /// What is known of a name.
 #[derive(Debug, Clone, Copy, Default)]
@@ -39,18 +37,16 @@ pub(super) struct Names {
     by_bit: BTreeMap<usize, BTreeMap<String, Named>>,
     /// How many objects it was told of that they are removed.
     removals: u64,
-    /// Those of which it was told last: other nodes may speak of them for a moment.
-    removed: VecDeque<ObjectId>,
     /// Objects that others spoke of before their names came to this node.
     awaited: BTreeMap<String, ObjectId>,
     /// Objects whose names the directory could not take: for want of room, say, or because another object has the name there.
     missing: BTreeMap<String, Description>,
     /// Objects that were removed and that the directory still has: a program that is stopped may have the lock of the board.
-    unremoved: BTreeSet<(String, NonZeroU64)>,
+    unremoved: BTreeMap<NonZeroU64, String>,
     /// Objects that others spoke of, while the directory or who keeps the names could not be asked.
     unasked: BTreeMap<ObjectId, Unknown>,
-    /// Objects of whose names others are kept, and what they are was asked of a node that spoke of them.
-    undescribed: BTreeSet<ObjectId>,
+    /// What was asked of objects to which no names lead where they are kept.
+    descriptions: Descriptions,
 }
 
 impl Desk {
@@ -103,7 +99,7 @@ impl Desk {
 
     /// Whether an object was removed that the directory still has.
     pub(crate) fn is_unremoved(&self, name: &str, id: NonZeroU64) -> bool {
-        self.names.unremoved.iter().any(|(of, removed)| of == name && *removed == id)
+        self.names.unremoved.get(&id).is_some_and(|of| of == name)
     }
 
     /// A name that no object has. One that is just being put there stays: whoever finds it may hint at it at once.
@@ -165,27 +161,60 @@ impl Desk {
             self.todo.unknown.push(Unknown { id, name, from });
         } else if let Some(there) = there.filter(|there| ObjectId(there.id) == id) {
             self.note_found(id, &name, there);
-        } else if !self.watched.contains_key(&id) && !self.names.removed.contains(&id) {
+        } else if !self.watched.contains_key(&id) {
             // It is one of that node alone: two were created apart from each other, and only one of them has the name, or it was removed
             // elsewhere while a program of that node wrote it. Its home goes on to ask this node, which knows what it is from nobody else.
-            self.names.undescribed.insert(id);
+            // Or it was just removed, and that node has still to be told: then it answers nothing.
+            self.names.descriptions.expect(id);
             self.outbox.push(from, Message::Describe(Describe { object: id, name }));
         }
     }
 
-    /// Answers what an object of this node is.
-    pub(super) fn describe(&mut self, to: Node, asked: &Describe) {
-        if let Some(one) = self.watched.get_mut(&asked.object) {
-            let Description { text, bindings, initial, .. } = one.known().relay.description().clone();
-            let text = FragmentText { text, bindings: bindings_of(&bindings) };
-            let (object, name) = (asked.object, asked.name.clone());
-            self.outbox.push(to, Message::Description(wire::Description { object, name, initial, text }));
+    /// Takes a message that is about what objects are.
+    pub(super) fn receive_of_names(&mut self, from: Node, message: &Message) {
+        match message {
+            Message::Describe(asked) => self.answer(from, asked.object),
+            Message::Description(described) => self.note_description(described),
+            _ => {}
         }
     }
 
+    /// Answers what an object of this node is. Who asks has found that it has no name where names are kept. One that this node takes for
+    /// an object of all nodes was just removed, or the names were lost: he is answered unless this node is told of its removal within a
+    /// lease. Else others would have the object for good, and nobody would tell them that it is removed.
+    fn answer(&mut self, to: Node, id: ObjectId) {
+        let Some(name) = self.watched.get(&id).map(Watched::name) else { return };
+        match self.is_shared(name, id.0) {
+            true => self.names.descriptions.owe(id, to),
+            false => self.describe(to, id),
+        }
+    }
+
+    /// Answers those who have waited for a lease.
+    pub(crate) fn answer_late(&mut self) {
+        let due = self.names.descriptions.due(self.cluster.lease());
+        due.into_iter().for_each(|(id, to)| self.describe(to, id));
+    }
+
+    fn describe(&mut self, to: Node, id: ObjectId) {
+        let Some(one) = self.watched.get_mut(&id) else { return };
+        let name = one.name().to_owned();
+        let Description { text, bindings, initial, .. } = one.known().relay.description().clone();
+        // What was removed and is still in the directory goes as soon as it can be removed there.
+        if !self.is_unremoved(&name, id.0) {
+            let text = FragmentText { text, bindings: bindings_of(&bindings) };
+            self.outbox.push(to, Message::Description(wire::Description { object: id, name, initial, text }));
+        }
+    }
+
+    /// A node does not live any more: it is answered nothing.
+    pub(super) fn forget_node_of_names(&mut self, node: Node) {
+        self.names.descriptions.forget_node(node);
+    }
+
     /// Another node said what an object is that it spoke of.
-    pub(super) fn note_description(&mut self, described: &wire::Description) {
-        if self.names.undescribed.remove(&described.object) {
+    fn note_description(&mut self, described: &wire::Description) {
+        if self.names.descriptions.accept(described.object) {
             let wire::Description { object, name, initial, text } = described;
             let (bindings, text) = (numbers(text), text.text.clone());
             self.watch_without_name(name, &Description { id: object.0, text, bindings, initial: *initial });
@@ -206,7 +235,9 @@ impl Desk {
     /// Somebody created an object, on any node, and the directory is going to have it; whether it has it already.
     pub(crate) fn expect_name(&mut self, name: &str, id: NonZeroU64) -> bool {
         // Somebody who had not heard that it is removed may have put it back.
-        self.names.unremoved.retain(|(of, removed)| of != name || *removed != id);
+        if self.is_unremoved(name, id) {
+            self.names.unremoved.remove(&id);
+        }
         let named = self.note_name(name);
         if named.created != Some(id) {
             *named = Named { created: Some(id), is_kept: false, ..*named };
@@ -304,7 +335,7 @@ impl Desk {
             self.names.missing.remove(name);
         }
         self.names.unasked.remove(&id);
-        self.names.undescribed.remove(&id);
+        self.names.descriptions.forget(id);
         self.forget(id);
         let named = self.note_name(name);
         if named.created == Some(id.0) {
@@ -315,13 +346,9 @@ impl Desk {
     /// Somebody removed an object, on any node.
     pub(crate) fn note_removed(&mut self, name: &str, id: ObjectId) -> Result<()> {
         self.names.removals += 1;
-        self.names.removed.push_back(id);
-        if self.names.removed.len() > REMOVED_MAX {
-            self.names.removed.pop_front();
-        }
         self.note_given_up(name, id);
         if let Err(error) = self.objects.remove_id(name, id.0, BOARD_LIMIT) {
-            self.names.unremoved.insert((name.into(), id.0));
+            self.names.unremoved.insert(id.0, name.into());
             return Err(error.into());
         }
         // Somebody has created the next one already, and perhaps hinted at it while this one was looked at.
@@ -334,20 +361,20 @@ impl Desk {
 
     /// Objects that were removed and that the directory still has.
     pub(crate) fn unremoved(&self) -> Vec<(String, NonZeroU64)> {
-        self.names.unremoved.iter().cloned().collect()
+        self.names.unremoved.iter().map(|(id, name)| (name.clone(), *id)).collect()
     }
 
     /// Tries once more to remove an object from the directory.
     pub(crate) fn remove_again(&mut self, name: &str, id: NonZeroU64) {
-        let one = (name.to_owned(), id);
-        if !self.names.unremoved.remove(&one) {
+        if !self.is_unremoved(name, id) {
             return;
         }
+        self.names.unremoved.remove(&id);
         match self.objects.remove_id(name, id, BOARD_LIMIT) {
             // Programs may have hinted at it meanwhile.
             Ok(()) => self.forget(ObjectId(id)),
             Err(error) => {
-                self.names.unremoved.insert(one);
+                self.names.unremoved.insert(id, name.to_owned());
                 let why = "it was removed, and this node cannot remove it, and tries again";
                 self.say(ObjectId(id), name, format!("{why}: {error}"));
             }

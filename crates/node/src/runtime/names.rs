@@ -2,7 +2,6 @@
 //! done without the desk.
 
 use super::{Inner, Runtime};
-use crate::desk::Desk;
 use crate::surroundings::Unknown;
 use std::collections::{BTreeMap, BTreeSet};
 use std::num::NonZeroU64;
@@ -66,7 +65,7 @@ impl Inner {
         Ok(())
     }
 
-    /// Tries once more what could not be removed, kept or found before: nobody says of an object once more that he waits for this node.
+    /// Tries once more what could not be removed, kept, found or answered before: nobody says once more of an object that he waits for this node.
     pub(super) fn keep_again(&self) {
         let unremoved = self.desk().unremoved();
         for (name, id) in unremoved {
@@ -80,7 +79,10 @@ impl Inner {
             }
             let _ = self.put_name(&name, &description);
         }
-        self.change(Desk::find_again);
+        self.change(|desk| {
+            desk.find_again();
+            desk.answer_late();
+        });
     }
 
     /// Who asks has locked the object's board, for which the desk may be waiting: what is to be done here is done when it is told that

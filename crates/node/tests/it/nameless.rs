@@ -4,8 +4,9 @@ use crate::common::watchdog;
 use crate::places::Nodes;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
-use stillframe_object::{Object, Objects};
-use stillframe_wire::ObjectId;
+use stillframe_object::{Error, Object, Objects};
+use stillframe_wire::roster::Describe;
+use stillframe_wire::{Message, ObjectId};
 
 const LONG: Duration = Duration::from_secs(60);
 
@@ -89,6 +90,81 @@ fn an_object_goes_on_though_its_name_leads_to_another_one_where_names_are_kept()
         nodes.start(1);
         goes_on(&object);
         goes_on(&apart);
+    }
+}
+
+/// A node with objects that it has alone, of whose removal the other one was told before, and one of them with its home at a node.
+fn alone(name: &str, home: usize) -> (Nodes, Object) {
+    let mut nodes = Nodes::new(name, 2);
+    nodes.stop(1);
+    std::fs::remove_dir_all(nodes.dir(1)).unwrap();
+    let apart = Objects::options().dir(nodes.dir(1)).open().unwrap();
+    let all: Vec<Object> =
+        names().take(20).map(|name| apart.create(&name, "var u [8] int32").create().unwrap()).collect();
+    all.iter().for_each(|object| nodes.runtime(0).removed(object.name(), id_of(object)));
+    nodes.start(1);
+    let name =
+        all.iter().find(|object| nodes.home(id_of(object)) == home).expect("some object has its home there").name();
+    let object = nodes.objects(1).object_named(name).unwrap();
+    (nodes, object)
+}
+
+/// It is in nobody's way that it was removed elsewhere while a program of its node wrote it.
+#[test]
+fn an_object_of_one_node_alone_goes_on_though_another_one_was_told_of_its_removal() {
+    let _watchdog = watchdog(240);
+    for home in [0, 1] {
+        let (_nodes, object) = alone("kept", home);
+        goes_on(&object);
+    }
+}
+
+/// Its home hears of all nodes who writes it before anybody removes it without force, and hears it soon.
+#[test]
+fn an_object_of_one_node_alone_is_removed_there_as_soon_as_nobody_writes_it() {
+    let _watchdog = watchdog(240);
+    for (home, is_written) in [(0, false), (1, false), (0, true), (1, true)] {
+        let (nodes, object) = alone("unkept", home);
+        let there = nodes.objects(1);
+        if is_written {
+            let mut writer = object.write("{ var v = u }").attach().unwrap();
+            writer.publish(1).unwrap();
+            for outcome in [there.remove(object.name(), false), there.remove_object(&object, false)] {
+                assert!(matches!(outcome, Err(Error::InUse { .. })), "{outcome:?}");
+            }
+            writer.detach().unwrap();
+        }
+        there.remove(object.name(), false).unwrap();
+        assert!(matches!(object.newest(), Err(Error::Removed { .. })));
+    }
+}
+
+/// Who has not heard that an object was removed would have the others keep it for good.
+#[test]
+fn an_object_of_all_nodes_is_described_only_if_its_node_hears_of_no_removal() {
+    let _watchdog = watchdog(240);
+    for is_removed in [true, false] {
+        let nodes = Nodes::new("described", 2);
+        nodes.set_lease(if is_removed { Duration::from_secs(3600) } else { Duration::from_millis(300) });
+        let object = nodes.objects(0).create("u", "var u [8] int32").create().unwrap();
+        until("node 1 has it", || nodes.objects(1).object_named("u").is_ok());
+        goes_on(&object);
+        let (id, name) = (id_of(&object), object.name().to_owned());
+        let ask = || {
+            let asked = Message::Describe(Describe { object: id, name: name.clone() });
+            nodes.say(0, nodes.number(1), Some(asked), &[]);
+        };
+        let begin = Instant::now();
+        ask();
+        if is_removed {
+            assert_eq!(nodes.descriptions(), 0);
+            nodes.runtime(0).removed("u", id);
+            ask();
+            assert_eq!(nodes.descriptions(), 0);
+        } else {
+            until("the node describes it", || nodes.descriptions() > 0);
+            assert!(begin.elapsed() >= Duration::from_millis(300), "it has heard of no removal for a lease");
+        }
     }
 }
 

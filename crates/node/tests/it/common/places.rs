@@ -24,6 +24,8 @@ struct Wires {
     subscriptions: Mutex<Vec<u64>>,
     /// How many versions were lost on their way, to their end.
     lost: AtomicU64,
+    /// How many times a node was told what an object is.
+    descriptions: AtomicU64,
     /// What is wrong on the way from one place to another.
     faults: RwLock<BTreeMap<(usize, usize), Fault>>,
 }
@@ -130,6 +132,8 @@ impl Wire {
         if let Message::Subscribe(subscribe) = &message {
             self.wires.subscriptions.lock().unwrap().push(subscribe.subscription);
         }
+        let is_description = matches!(message, Message::Description(_));
+        self.wires.descriptions.fetch_add(u64::from(is_description), Ordering::SeqCst);
         self.wires.sent_bytes.fetch_add(bulk.len() as u64, Ordering::Relaxed);
         let _ = self.to[place].lock().unwrap().send((from, to, message, bulk));
     }
@@ -255,6 +259,7 @@ impl Nodes {
             sent_bytes: AtomicU64::new(0),
             subscriptions: Mutex::default(),
             lost: AtomicU64::new(0),
+            descriptions: AtomicU64::new(0),
             faults: RwLock::default(),
         });
         let kept = Arc::new(Kept {
@@ -509,6 +514,12 @@ impl Nodes {
         let there = names.get(name).unwrap().expect("it leads to another one");
         assert!(names.remove(name, there.id).unwrap());
         names.put(name, object.description()).unwrap();
+    }
+
+    /// How many times a node was told by another one what an object is.
+    #[allow(dead_code, reason = "not all suites do")]
+    pub fn descriptions(&self) -> u64 {
+        self.wires.descriptions.load(Ordering::SeqCst)
     }
 
     /// How many versions were lost on their way.
