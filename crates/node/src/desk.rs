@@ -291,7 +291,11 @@ impl Desk {
             }
             Request::Nodes => Ok(Some(Reply::Nodes(self.nodes()))),
             // These need no desk.
-            Request::Create { .. } | Request::Remove { .. } | Request::Group { .. } | Request::Groups => Ok(None),
+            Request::Create { .. }
+            | Request::Remove { .. }
+            | Request::Discard { .. }
+            | Request::Group { .. }
+            | Request::Groups => Ok(None),
         }
     }
 

@@ -364,6 +364,7 @@ impl Inner {
             // Nobody else waits meanwhile for who keeps the names.
             Request::Create { name, description } => Some(reply(self.create(&name, &description).map(Reply::Created))),
             Request::Remove { name, id } => Some(reply(self.remove(&name, id).map(Reply::Removed))),
+            Request::Discard { name } => Some(reply(self.discard(&name).map(Reply::Removed))),
             Request::Groups => Some(Reply::Groups(self.groups.list())),
             // It is answered once it is known how it stands.
             Request::Group { name } => self.groups.want(client, &name).err().map(Reply::Failed),

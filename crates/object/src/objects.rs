@@ -390,13 +390,17 @@ impl Objects {
         Ok(Objects { site, names, has_own_names: self.has_own_names })
     }
 
-    /// Removes an object of which the name or the board cannot be understood.
+    /// Removes an object of which the name or the board cannot be understood. Without force from this node alone: who writes it on others
+    /// cannot be found out.
     fn remove_damaged(&self, name: &str, force: bool) -> Result<()> {
         if !force {
             shared::check_unwritten(&self.site, name)?;
         }
         shared::remove_regions(&self.site, name)?;
-        self.names.discard(name)?;
+        match self.has_own_names && !force {
+            true => DirectoryNames::new(self.site.directory.clone(), self.site.bell.clone()).discard(name)?,
+            false => self.names.discard(name)?,
+        };
         let removed = Board::remove_file(&self.site.directory, name);
         self.site.bell.ring();
         removed

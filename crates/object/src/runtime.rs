@@ -47,6 +47,12 @@ pub enum Request {
         /// The id of the object that is meant.
         id: NonZeroU64,
     },
+    /// Remove the object from all nodes that this one has by a name, as far as the runtime knows which that is: what this node's directory
+    /// says of it cannot be understood.
+    Discard {
+        /// Its name.
+        name: String,
+    },
     /// Fill a fragment from now on.
     Read {
         /// The object.

@@ -97,6 +97,14 @@ impl Desk {
         named.is_some_and(|named| named.created == Some(id))
     }
 
+    /// The object that the directory has by a name, or was to have, whatever is there: the one that was put there, or another one that this
+    /// node watches, or the one that was created.
+    pub(crate) fn id_of(&self, name: &str) -> Option<NonZeroU64> {
+        let named = self.names.by_bit.get(&bit_of(name))?.get(name)?;
+        let watched = named.watched.filter(|id| !named.is_kept && self.watched.contains_key(id));
+        watched.map(|id| id.0).or(named.created)
+    }
+
     /// Whether an object was removed that the directory still has.
     pub(crate) fn is_unremoved(&self, name: &str, id: NonZeroU64) -> bool {
         self.names.unremoved.get(&id).is_some_and(|of| of == name)

@@ -93,6 +93,12 @@ impl Inner {
         Ok(is_removed)
     }
 
+    /// The same of an object that this node cannot say what it is.
+    pub(super) fn discard(&self, name: &str) -> stillframe_object::Result<bool> {
+        let id = self.desk().id_of(name);
+        id.map_or(Ok(false), |id| self.remove(name, id))
+    }
+
     /// Asks who keeps the names for objects that others speak of, as long as that takes.
     pub(super) fn ask_names(&self, unknown: &Receiver<Vec<Unknown>>) {
         while let Ok(first) = unknown.recv() {

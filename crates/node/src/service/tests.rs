@@ -412,6 +412,35 @@ fn an_object_that_was_removed_elsewhere_is_removed_here_once_nobody_has_its_boar
     until("nothing is to be removed", || service.runtime.unremoved().is_empty());
 }
 
+/// Whoever removes it by force may not be able to say which object it is.
+#[test]
+fn an_object_that_is_damaged_on_one_node_is_removed_on_all() {
+    let place = Place::new();
+    let (_first, _second) = (place.start("a"), place.start("b"));
+    let (here, there) = (place.objects("a"), place.objects("b"));
+    for (round, file) in ["names", "boards"].into_iter().enumerate() {
+        let name = format!("u{round}");
+        let object = here.create(&name, "var u [8] int64").create().unwrap();
+        let mut writer = object.write("{ var v = u }").attach().unwrap();
+        writer.publish(1).unwrap();
+        assert_eq!(there.wait(&name, LONG).unwrap().wait_newer(0, LONG).unwrap(), 1);
+        writer.detach().unwrap();
+        std::fs::write(place.0.path().join("b/.objects").join(file).join(&name), "{").unwrap();
+        there.remove(&name, true).unwrap();
+        until("the others have it no more", || here.list().unwrap().is_empty());
+        assert!(there.list().unwrap().is_empty());
+        let next = here.create(&name, "var u [8] int64").create().unwrap();
+        let next_there = there.wait(&name, LONG).unwrap();
+        assert_eq!(next_there.description().id, next.description().id);
+        let mut writer = next_there.write("{ var v = u }").attach().unwrap();
+        writer.publish(1).unwrap();
+        assert_eq!(next.wait_newer(0, LONG).unwrap(), 1);
+        writer.detach().unwrap();
+        here.remove(&name, true).unwrap();
+        until("no node has it", || here.list().unwrap().is_empty() && there.list().unwrap().is_empty());
+    }
+}
+
 fn ids() -> impl Iterator<Item = ObjectId> {
     (1..=1000).filter_map(NonZeroU64::new).map(ObjectId)
 }

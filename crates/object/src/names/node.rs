@@ -4,7 +4,7 @@ use super::Names;
 use super::directory::DirectoryNames;
 use crate::description::Description;
 use crate::directory::Directory;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::interrupt::Interrupt;
 use crate::runtime::{self, Connection, Reply, Request};
 use std::num::NonZeroU64;
@@ -103,7 +103,21 @@ impl Names for NodeNames {
     }
 
     fn discard(&self, name: &str) -> Result<bool> {
-        self.local.discard(name)
+        // Who repairs a directory that keeps its runtime from starting has none that he could ask.
+        if !runtime::is_running(&self.directory)? {
+            return self.local.discard(name);
+        }
+        match self.local.get(name) {
+            // Never the next one of that name, which another node may create meanwhile.
+            Ok(Some(there)) => self.remove(name, there.id),
+            Ok(None) => Ok(false),
+            Err(Error::Corrupt { .. }) => match self.ask(name, &Request::Discard { name: name.into() })? {
+                None => self.local.discard(name),
+                Some((Reply::Removed(removed), _)) => Ok(self.local.discard(name)? || removed),
+                Some((other, connection)) => Err(connection.failed(format!("it answered {other:?}"))),
+            },
+            Err(error) => Err(error),
+        }
     }
 
     fn list(&self) -> Result<Vec<String>> {
