@@ -66,7 +66,7 @@ module stillframe
     stillframe_object_refused = 3013, stillframe_object_variable = 3014, stillframe_object_greatest_number = 3015, &
     stillframe_no_object = 3100, stillframe_object_lost = 3101, stillframe_object_ended = 3102, stillframe_object_locked = 3103, &
     stillframe_object_interrupted = 3104, stillframe_object_removed = 3105, stillframe_object_not_accepted = 3016, &
-    stillframe_no_runtime = 3106
+    stillframe_no_runtime = 3106, stillframe_object_no_memory = 3107
 
   ! Rules: what publish does when there is no room.
   integer, parameter, public :: stillframe_wait_then_skip = 0, stillframe_skip = 1, &

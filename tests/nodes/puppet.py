@@ -6,6 +6,7 @@ version, or of another place, has another value."""
 import json
 import sys
 import time
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import stillframe as sf
@@ -74,6 +75,22 @@ class Puppet:
         every = np.arange(np.prod(self.object["grid"].shape)).reshape(self.object["grid"].shape)
         assert (got == value(version, every[slice(*rows)])).all(), f"version {version}"
         return got.size
+
+    def numbered_by_threads(self, version, slices, threads, timeout):
+        """Threads that share the object read slices of its rows, each all of them, beginning with another one: how many elements."""
+        grid = self.object.at(version, timeout)["grid"]
+        every = np.arange(np.prod(grid.shape)).reshape(grid.shape)
+
+        def read(number):
+            size = 0
+            for rows in slices[number:] + slices[:number]:
+                got = grid[slice(*rows)]
+                assert (got == value(version, every[slice(*rows)])).all(), f"version {version}"
+                size += got.size
+            return size
+
+        with ThreadPoolExecutor(threads) as pool:
+            return sum(pool.map(read, range(threads)))
 
     def newer(self, after, timeout):
         """Reads a newer version, and checks each element: which it is."""

@@ -67,6 +67,37 @@ def test_an_object_that_is_larger_than_the_memory_of_a_node_is_read_slice_by_sli
         assert reader.do("numbered", version=1, rows=[row, row + 1]) == columns
 
 
+def test_slices_larger_than_what_is_kept_are_read_where_only_one_has_room(job):
+    rows, columns = 8, 1 << 19
+    # 20 MiB take 60.
+    job = job(2, memory_mib=64)
+    (writer,) = job.writers("heat", rows, columns, [0])
+    reader = job.puppet(1)
+    writer.do("publish", version=1)
+    reader.do("find", name="heat")
+    eventually(lambda: assert_newest(reader, 1), AssertionError)
+    for first in [0, 1, 2, 3] * 3:
+        assert reader.do("numbered", version=1, rows=[first, first + 5]) == 5 * columns
+    with pytest.raises(Failed, match="read it in smaller parts.*--memory-mib") as failed:
+        reader.do("numbered", version=1, rows=[0, 6])
+    assert failed.value.kind == "NodeOutOfMemory"
+
+
+@pytest.mark.parametrize("timeout", [None, 0])
+def test_threads_that_share_an_object_wait_for_no_memory_that_it_keeps(job, timeout):
+    rows, columns = 16, 1 << 16
+    # 5 rows take 7.5 MiB: there is room for two of three threads.
+    job = job(2, memory_mib=16)
+    (writer,) = job.writers("heat", rows, columns, [0])
+    reader = job.puppet(1)
+    writer.do("publish", version=1)
+    reader.do("find", name="heat")
+    eventually(lambda: assert_newest(reader, 1), AssertionError)
+    slices = [[first, first + 5] for first in range(8)]
+    read = reader.do("numbered_by_threads", version=1, slices=slices, threads=3, timeout=timeout)
+    assert read == 3 * 8 * 5 * columns
+
+
 def assert_newest(puppet, version):
     assert puppet.do("newest") == version
 

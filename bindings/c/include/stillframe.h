@@ -265,6 +265,8 @@ typedef enum {
     STILLFRAME_OBJECT_REMOVED = 3105,
     // The runtime of this node does not answer.
     STILLFRAME_NO_RUNTIME = 3106,
+    // The runtime of this node has no memory for what other nodes have of a fragment.
+    STILLFRAME_OBJECT_NO_MEMORY = 3107,
 } stillframe_status_code;
 
 // Who owns the memory of a variable.
@@ -2302,7 +2304,8 @@ stillframe_status stillframe_fragment_previous(stillframe_fragment *fragment,
 // is held until the next reattach.
 //
 // Errors: TIMEOUT, whose text says whom was waited for; OBJECT_LOST if elements cannot be had, because their writer died or let the
-// version go; BAD_ARGUMENT if it was attached to be written; CORRUPT; BAD_HANDLE; FORKED. The fragment shows what it showed before.
+// version go; OBJECT_NO_MEMORY if the runtime of this node has none for what other nodes have of it; BAD_ARGUMENT if it was attached to
+// be written; CORRUPT; BAD_HANDLE; FORKED. The fragment shows what it showed before.
 stillframe_status stillframe_fragment_reattach(stillframe_fragment *fragment,
                                                uint64_t version,
                                                int64_t timeout_ms);

@@ -372,7 +372,8 @@ pub extern "C" fn stillframe_fragment_previous(
 /// is held until the next reattach.
 ///
 /// Errors: TIMEOUT, whose text says whom was waited for; OBJECT_LOST if elements cannot be had, because their writer died or let the
-/// version go; BAD_ARGUMENT if it was attached to be written; CORRUPT; BAD_HANDLE; FORKED. The fragment shows what it showed before.
+/// version go; OBJECT_NO_MEMORY if the runtime of this node has none for what other nodes have of it; BAD_ARGUMENT if it was attached to
+/// be written; CORRUPT; BAD_HANDLE; FORKED. The fragment shows what it showed before.
 #[unsafe(no_mangle)]
 pub extern "C" fn stillframe_fragment_reattach(
     fragment: *mut stillframe_fragment,

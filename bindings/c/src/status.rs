@@ -201,6 +201,8 @@ pub enum stillframe_status_code {
     STILLFRAME_OBJECT_REMOVED = 3105,
     /// The runtime of this node does not answer.
     STILLFRAME_NO_RUNTIME = 3106,
+    /// The runtime of this node has no memory for what other nodes have of a fragment.
+    STILLFRAME_OBJECT_NO_MEMORY = 3107,
 }
 
 pub use stillframe_status_code::*;
@@ -307,6 +309,7 @@ names! {
     c"OBJECT_INTERRUPTED" => STILLFRAME_OBJECT_INTERRUPTED,
     c"OBJECT_REMOVED" => STILLFRAME_OBJECT_REMOVED,
     c"NO_RUNTIME" => STILLFRAME_NO_RUNTIME,
+    c"OBJECT_NO_MEMORY" => STILLFRAME_OBJECT_NO_MEMORY,
 }
 
 /// What this thread's last failed call had to say: what happened, where, and what to do next. "" if none failed.

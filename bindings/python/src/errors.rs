@@ -133,6 +133,7 @@ pub fn raise_object(py: Python<'_>, error: stillframe_object::Error) -> PyErr {
         Error::Text { .. } => "DreplError",
         Error::Overlap { .. } | Error::NotAccepted { .. } => "Overlap",
         Error::InUse { .. } => "InUse",
+        Error::NoMemory { .. } => "NodeOutOfMemory",
         Error::Forked { .. } => "ForkError",
         Error::OtherText { .. }
         | Error::NotWritable { .. }

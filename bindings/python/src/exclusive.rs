@@ -2,7 +2,7 @@
 
 use crate::{errors, wait};
 use pyo3::prelude::*;
-use std::sync::{Mutex, MutexGuard, TryLockError};
+use std::sync::{Mutex, MutexGuard, PoisonError, TryLockError};
 use std::time::{Duration, Instant};
 
 /// A value of the process that made it.
@@ -19,6 +19,13 @@ impl<T: Send> Exclusive<T> {
     /// Whether this process made it, and is not a fork of that one.
     pub fn is_ours(&self) -> bool {
         std::process::id() == self.pid
+    }
+
+    /// The value, if this process made it.
+    pub fn into_inner(self) -> Option<T> {
+        let is_ours = self.is_ours();
+        let value = self.value.into_inner().unwrap_or_else(PoisonError::into_inner);
+        is_ours.then_some(value)
     }
 
     /// Runs `work` on the value, away from the interpreter.

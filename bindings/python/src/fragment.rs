@@ -7,11 +7,11 @@
 #![allow(unsafe_code)]
 
 use crate::drepl::DreplFragment;
-use crate::errors;
 use crate::exclusive::Exclusive;
 use crate::memory::{Borrowed, Layout, Memory};
 use crate::object::limit;
 use crate::region::{LoanCell, Published, told};
+use crate::{errors, wait};
 use pyo3::prelude::*;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -209,21 +209,56 @@ impl Drop for WriteFragment {
     }
 }
 
+/// What Python gives back where this node's runtime has no memory for what it reads.
+struct Relief {
+    /// The object that is read.
+    object: String,
+    /// Called with whether memory is short; whether asking again may help.
+    call: Py<PyAny>,
+}
+
+impl Relief {
+    fn call(&self, is_short: bool) -> Result<bool, Error> {
+        let called = Python::try_attach(|py| self.call.bind(py).call1((is_short,))?.is_truthy());
+        match called {
+            Some(Ok(outcome)) => Ok(outcome),
+            Some(Err(error)) => {
+                wait::raise(error);
+                Err(Error::Interrupted { name: self.object.clone() })
+            }
+            // The interpreter is going away.
+            None => Err(Error::Interrupted { name: self.object.clone() }),
+        }
+    }
+}
+
+impl stillframe_object::Relief for Relief {
+    fn give_back(&self) -> Result<bool, Error> {
+        self.call(true)
+    }
+
+    fn end_shortage(&self) -> Result<(), Error> {
+        self.call(false).map(drop)
+    }
+}
+
 /// A fragment that is read.
 #[pyclass(frozen, module = "stillframe._native")]
 pub struct ReadFragment {
     /// `None` once it was detached.
     cell: Mutex<Option<Arc<Exclusive<stillframe_object::ReadFragment>>>>,
     fragment: Arc<drepl::Fragment>,
+    /// The name of its object.
+    object: String,
     version: AtomicU64,
 }
 
 impl ReadFragment {
     pub fn new(fragment: stillframe_object::ReadFragment) -> Self {
-        let laid_out = fragment.fragment().clone();
+        let (laid_out, object) = (fragment.fragment().clone(), fragment.object().to_owned());
         let version = AtomicU64::new(fragment.version());
         let cell = Mutex::new(Some(Arc::new(Exclusive::new(fragment))));
-        Self { cell, fragment: laid_out, version }
+        Self { cell, fragment: laid_out, object, version }
     }
 
     fn cell(&self, py: Python<'_>) -> PyResult<Arc<Exclusive<stillframe_object::ReadFragment>>> {
@@ -275,20 +310,38 @@ impl ReadFragment {
         Ok(version)
     }
 
-    /// Copies the elements of a version into an array of Python's own, as long as the fragment.
-    fn fill(&self, py: Python<'_>, version: u64, timeout: Option<f64>, out: &Bound<'_, PyAny>) -> PyResult<()> {
+    /// Copies the elements of a version into an array of Python's own, as long as the fragment. `relief(True)` is called where this node's
+    /// runtime has no memory for it, and `relief(False)` once it has.
+    fn fill(
+        &self,
+        py: Python<'_>,
+        version: u64,
+        timeout: Option<f64>,
+        out: &Bound<'_, PyAny>,
+        relief: Py<PyAny>,
+    ) -> PyResult<()> {
         let timeout = limit(py, "timeout", timeout)?;
-        let mut out = Borrowed::writable(out)?;
-        let outcome = self.cell(py)?.with(py, |fragment| out.write(|out| fragment.fill(version, timeout, out)))?;
-        outcome.map_err(|error| errors::raise_object(py, error))
+        let (mut out, relief) = (Borrowed::writable(out)?, Relief { object: self.object.clone(), call: relief });
+        let fill = |fragment: &mut stillframe_object::ReadFragment| {
+            out.write(|out| fragment.fill_with(version, timeout, &relief, out))
+        };
+        self.cell(py)?.with(py, fill)?.map_err(|error| errors::raise_object(py, error))
     }
 
     /// The same of the newest complete version, whose number it returns.
-    fn fill_newest(&self, py: Python<'_>, timeout: Option<f64>, out: &Bound<'_, PyAny>) -> PyResult<u64> {
+    fn fill_newest(
+        &self,
+        py: Python<'_>,
+        timeout: Option<f64>,
+        out: &Bound<'_, PyAny>,
+        relief: Py<PyAny>,
+    ) -> PyResult<u64> {
         let timeout = limit(py, "timeout", timeout)?;
-        let mut out = Borrowed::writable(out)?;
-        let outcome = self.cell(py)?.with(py, |fragment| out.write(|out| fragment.fill_newest(timeout, out)))?;
-        outcome.map_err(|error| errors::raise_object(py, error))
+        let (mut out, relief) = (Borrowed::writable(out)?, Relief { object: self.object.clone(), call: relief });
+        let fill = |fragment: &mut stillframe_object::ReadFragment| {
+            out.write(|out| fragment.fill_newest_with(timeout, &relief, out))
+        };
+        self.cell(py)?.with(py, fill)?.map_err(|error| errors::raise_object(py, error))
     }
 
     /// Whether it shows pages of a writer rather than a copy.
@@ -296,8 +349,13 @@ impl ReadFragment {
         self.cell(py)?.with(py, |fragment| fragment.is_shown())
     }
 
-    fn detach(&self, py: Python<'_>) {
+    /// Detaches it. Unless arrays still show it, this node's runtime has given back its memory then.
+    fn detach(&self, py: Python<'_>) -> PyResult<()> {
         let cell = self.cell.lock().unwrap_or_else(PoisonError::into_inner).take();
-        py.detach(|| drop(cell));
+        let give_back = || match cell.and_then(Arc::into_inner).and_then(Exclusive::into_inner) {
+            Some(fragment) => fragment.give_back(),
+            None => Ok(()),
+        };
+        py.detach(give_back).map_err(|error| errors::raise_object(py, error))
     }
 }

@@ -76,6 +76,11 @@ pub fn is_interrupted() -> bool {
     }
 }
 
+/// A wait of this thread is to end with an exception, which `raised` says then.
+pub fn raise(error: PyErr) {
+    RAISED.set(Some(error));
+}
+
 /// The exception because of which a wait of this thread ended.
 pub fn raised() -> Option<PyErr> {
     RAISED.take()

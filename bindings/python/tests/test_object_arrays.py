@@ -7,7 +7,7 @@ import pickle
 import random
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import numpy as np
 import pytest
@@ -189,20 +189,19 @@ def test_threads_read_many_elements(monkeypatch: pytest.MonkeyPatch) -> None:
     with obj.write("{ var u = u }") as writer:
         writer.arrays["u"][:] = np.arange(256)
         writer.publish(1)
-        # Fragments that cost nothing, so that threads come upon each other.
-        monkeypatch.setattr(_object_array.Reader, "_fill", lambda *_: None)
         reader = obj["u"]._reader
         failed = []
 
         def read(number: int) -> None:
             try:
-                for place in range(30_000):
+                for place in range(10_000):
                     key = os.getpid(), f"{number}.{place % 40}"
-                    reader._fragments[key] = None, 0  # type: ignore[assignment]
+                    reader._cache.keep(key, _Fragment(), 0)  # type: ignore[arg-type]
                     reader.read(key[1], np.empty(1))
             except RuntimeError as error:
                 failed.append(error)
 
+        # Fragments that cost nothing, so that threads come upon each other.
         monkeypatch.setattr(reader, "native", _Costless())
         threads = [threading.Thread(target=read, args=(number,)) for number in range(8)]
         interval = sys.getswitchinterval()
@@ -217,11 +216,110 @@ def test_threads_read_many_elements(monkeypatch: pytest.MonkeyPatch) -> None:
         assert not failed
 
 
-class _Costless:
-    """An object whose fragments are nothing."""
+class _Fragment:
+    """A fragment that reads nothing, and counts what it is asked for."""
 
-    def read(self, *_: object) -> None:
-        return None
+    def __init__(self, fill: Callable[[Callable[[bool], bool]], None] = lambda relief: None) -> None:
+        self._fill = fill
+        self.timeouts: list[float | None] = []
+        self.is_detached = False
+
+    def fill(self, version: int, timeout: float | None, out: object, relief: Callable[[bool], bool]) -> None:
+        self.timeouts.append(timeout)
+        self._fill(relief)
+
+    def fill_newest(self, timeout: float | None, out: object, relief: Callable[[bool], bool]) -> None:
+        self.fill(0, timeout, out, relief)
+
+    def detach(self) -> None:
+        self.is_detached = True
+
+
+class _Costless:
+    """An object whose fragments are these, by their texts, or cost nothing."""
+
+    def __init__(self, **fragments: _Fragment) -> None:
+        self._fragments = fragments
+
+    def read(self, text: str, *_: object) -> _Fragment:
+        return self._fragments.get(text) or _Fragment()
+
+
+def reader_of(version: int | None = None, timeout: float | None = 0.0, **fragments: _Fragment) -> _object_array.Reader:
+    return _object_array.Reader(_Costless(**fragments), version, timeout)  # type: ignore[arg-type]
+
+
+def test_a_read_has_the_time_that_it_was_given() -> None:
+    first, second = _Fragment(), _Fragment()
+    reader = reader_of(1, 5.0, first=first, second=second)
+    for text in ("first", "second", "first"):
+        reader.read(text, np.empty(1))
+    assert (first.timeouts, second.timeouts) == ([5.0, 5.0], [5.0])
+    for timeout in (0.0, None):
+        third = _Fragment()
+        other = reader_of(third=third).at(1, timeout)
+        other.read("first", np.empty(1))
+        other.read("third", np.empty(1))
+        assert third.timeouts == [timeout]
+
+
+def test_a_read_for_which_there_is_no_memory_gives_back_what_is_kept() -> None:
+    kept, helped = [_Fragment(), _Fragment()], []
+
+    def want(relief: Callable[[bool], bool]) -> None:
+        helped.extend([relief(True), relief(True), relief(False)])
+        assert all(fragment.is_detached for fragment in kept)
+
+    large = _Fragment(want)
+    reader = reader_of(1, first=kept[0], second=kept[1], large=large)
+    reader.read("first", np.empty(1))
+    reader.at(2, 0.0).read("second", np.empty(1))
+    assert not any(fragment.is_detached for fragment in kept)
+    # The first time that is of help, then nothing is left.
+    reader.read("large", np.empty(1))
+    assert helped == [True, False, False] and large.timeouts == [0.0] and not large.is_detached
+
+
+def test_what_a_thread_has_read_is_not_kept_while_another_one_lacks_memory() -> None:
+    is_short, is_over = threading.Event(), threading.Event()
+    helped = []
+
+    def want(relief: Callable[[bool], bool]) -> None:
+        # What the other one has comes back when it is done.
+        helped.append(relief(True))
+        is_short.set()
+        assert is_over.wait(60)
+        helped.extend([relief(True), relief(True), relief(False)])
+
+    short, other = _Fragment(want), _Fragment(lambda relief: None if is_short.wait(60) else pytest.fail("never short"))
+    reader = reader_of(1, None, short=short, other=other)
+    threads = [threading.Thread(target=reader.read, args=(text, np.empty(1))) for text in ("other", "short")]
+    threads[0].start()
+    # Before the other one is at work there would be nothing to wait for.
+    while not other.timeouts:
+        threads[0].join(0.001)
+    threads[1].start()
+    threads[0].join(60)
+    assert other.is_detached and not is_over.is_set()
+    is_over.set()
+    threads[1].join(60)
+    assert helped == [True, True, False, False] and not short.is_detached
+    # There is memory again, so that this one is kept.
+    last = _Fragment()
+    reader.native = _Costless(last=last)  # type: ignore[assignment]
+    reader.read("last", np.empty(1))
+    assert not last.is_detached and not short.is_detached
+
+
+def test_a_read_that_failed_keeps_no_memory() -> None:
+    def fail(relief: Callable[[bool], bool]) -> None:
+        raise sf.NodeOutOfMemory("none")
+
+    failing = _Fragment(fail)
+    with pytest.raises(sf.NodeOutOfMemory):
+        reader_of(failing=failing).read("failing", np.empty(1))
+    assert failing.is_detached
+    assert issubclass(sf.NodeOutOfMemory, sf.OutOfMemory) and issubclass(sf.NodeOutOfMemory, sf.ResourceError)
 
 
 def test_threads_read_the_same_elements() -> None:

@@ -47,6 +47,14 @@ impl Stream {
         Ok(rustix::io::ioctl_fionbio(self.file()?, is_nonblocking)?)
     }
 
+    /// Lets whoever is at the other end read that nothing more comes. What it still writes can be read, and its end.
+    ///
+    /// # Errors
+    /// As shutdown(2); as [`file`](Stream::file).
+    pub fn end_writing(&self) -> io::Result<()> {
+        Ok(net::shutdown(self.file()?, Shutdown::Write)?)
+    }
+
     /// How long a read waits; for ever without a limit.
     ///
     /// # Errors
@@ -129,6 +137,25 @@ mod tests {
         assert_eq!(stream.read(&mut bytes).unwrap_err().kind(), ErrorKind::WouldBlock);
         drop(stream);
         assert_eq!(other.read(&mut bytes).unwrap(), 0);
+    }
+
+    #[test]
+    fn who_has_ended_writing_reads_what_the_other_end_still_writes() {
+        let path = std::env::temp_dir().join(format!("stillframe-stream-{}-half", std::process::id()));
+        let listener = UnixListener::bind(&path).unwrap();
+        let mut stream = Stream::connect(&path, Instant::now() + Duration::from_secs(60)).unwrap();
+        let (mut other, _) = listener.accept().unwrap();
+        std::fs::remove_file(&path).unwrap();
+        stream.write_all(b"last").unwrap();
+        stream.end_writing().unwrap();
+        let mut all = Vec::new();
+        other.read_to_end(&mut all).unwrap();
+        assert_eq!(all, b"last");
+        other.write_all(b"word").unwrap();
+        drop(other);
+        all.clear();
+        stream.read_to_end(&mut all).unwrap();
+        assert_eq!(all, b"word");
     }
 
     #[test]

@@ -103,11 +103,10 @@ impl Error {
     /// What a program is told whose request failed so.
     pub(crate) fn reply(&self) -> Reply {
         match self {
-            // What others take they may give back.
-            Error::Memory { bytes, bound_bytes, .. } if bytes <= bound_bytes => Reply::Failed(self.to_string()),
-            Error::Memory { .. } | Error::Object(stillframe_object::Error::Text { .. }) => {
-                Reply::Refused(self.to_string())
+            Error::Memory { bytes, taken_bytes, bound_bytes } => {
+                Reply::NoMemory { bytes: *bytes, taken_bytes: *taken_bytes, bound_bytes: *bound_bytes }
             }
+            Error::Object(stillframe_object::Error::Text { .. }) => Reply::Refused(self.to_string()),
             other => Reply::Failed(other.to_string()),
         }
     }

@@ -1,6 +1,7 @@
 //! Fragments to read of which other nodes have elements: the runtime of this node fills a region with them.
 
 use crate::error::{Error, Result};
+use crate::relief::Relief;
 use crate::runtime::{Connection, Reply, Request};
 use crate::shared::Shared;
 use crate::source::Sources;
@@ -56,11 +57,29 @@ struct Asked {
 /// What became of the request to fill a fragment.
 enum Opened {
     Filled(Box<Elsewhere>),
-    Refused {
-        why: String,
-        /// Whether it would be refused again, however long somebody waits.
-        is_final: bool,
-    },
+    Refused(Refusal),
+}
+
+/// A fragment that the runtime does not fill.
+struct Refusal {
+    error: Error,
+    /// Whether it would be refused again, however long somebody waits.
+    is_final: bool,
+    /// Whether memory was given back since.
+    is_past: bool,
+}
+
+impl Refusal {
+    fn new(shared: &Shared, why: &str, is_final: bool) -> Refusal {
+        let why = format!("the runtime of this node cannot fetch what others have of the fragment: {why}");
+        Refusal { error: Error::Plan { name: shared.name.clone(), why }, is_final, is_past: false }
+    }
+
+    /// For want of memory. What others take they may give back.
+    fn no_memory(error: Error, is_past: bool) -> Refusal {
+        let is_final = !error.is_timeout();
+        Refusal { error, is_final, is_past }
+    }
 }
 
 impl Asked {
@@ -75,17 +94,26 @@ impl Elsewhere {
         let Wanted { fragment, text, bindings, .. } = *wanted;
         let mut connection = Connection::open_within(&shared.site.directory, limits.own.left())?;
         let (name, id) = (shared.name.clone(), shared.description.id);
-        let request = Request::Read { name, id, text: text.into(), bindings: bindings.clone() };
+        let request = Request::Read { name: name.clone(), id, text: text.into(), bindings: bindings.clone() };
         let check = || shared.check_interrupt();
         let region = match connection.exchange_within(&request, limits.answered.left(), &check)? {
             Reply::Reading(region) => region,
-            Reply::Failed(why) => return Ok(Opened::Refused { why, is_final: false }),
-            Reply::Refused(why) => return Ok(Opened::Refused { why, is_final: true }),
+            Reply::Failed(why) => return Ok(Opened::Refused(Refusal::new(shared, &why, false))),
+            Reply::Refused(why) => return Ok(Opened::Refused(Refusal::new(shared, &why, true))),
+            Reply::NoMemory { bytes, taken_bytes, bound_bytes } => {
+                let error = Error::NoMemory { name, bytes, taken_bytes, bound_bytes };
+                return Ok(Opened::Refused(Refusal::no_memory(error, false)));
+            }
             other => return Err(connection.failed(format!("it answered {other:?}"))),
         };
         let (fragment, sources) = (fragment.clone(), sources_of(shared, fragment, &region)?);
         let asked = Asked::default();
         Ok(Opened::Filled(Box::new(Elsewhere { connection, fragment, sources, asked, waiting: None })))
+    }
+
+    /// Ends it, and waits until the runtime has given back the memory that it took for it.
+    pub(crate) fn close(self, shared: &Shared) -> Result<()> {
+        self.connection.close(ANSWERED, &|| shared.check_interrupt())
     }
 
     /// Where the elements come from.
@@ -156,6 +184,22 @@ impl Elsewhere {
         Ok(None)
     }
 
+    /// Goes on with a version, from asking for it to holding it; or by when it is to be there.
+    fn advance(
+        &mut self,
+        shared: &Shared,
+        wanted: &Wanted<'_>,
+        begins: bool,
+        limits: &Limits,
+    ) -> Result<Result<Vec<Snapshot>, Deadline>> {
+        if begins && let Some(held) = self.begin(shared, wanted)? {
+            return Ok(Ok(held));
+        }
+        // Once it has answered, what is there counts.
+        let limit = limits.of(&self.asked);
+        Ok(self.look(shared, limit)?.ok_or(limit))
+    }
+
     /// Takes a reply. What is said of an earlier request may hold no more.
     fn hear(&mut self, shared: &Shared, reply: Reply) -> Result<()> {
         let asked = &mut self.asked;
@@ -167,6 +211,9 @@ impl Elsewhere {
             }
             Reply::Waiting { number, why, .. } if number == asked.number => self.waiting = Some(why),
             Reply::Failed(why) | Reply::Refused(why) => return Err(self.connection.failed(why)),
+            Reply::NoMemory { bytes, taken_bytes, bound_bytes } => {
+                return Err(Error::NoMemory { name: shared.name.clone(), bytes, taken_bytes, bound_bytes });
+            }
             _ => {}
         }
         Ok(())
@@ -199,6 +246,8 @@ pub(crate) struct Wanted<'a> {
     pub(crate) changes: u64,
     /// Whether the next version is fetched meanwhile.
     pub(crate) prefetches: bool,
+    /// What the program can spare where the runtime has no memory.
+    pub(crate) relief: &'a dyn Relief,
 }
 
 /// For how long what is waited for.
@@ -223,6 +272,50 @@ impl Limits {
     }
 }
 
+/// Memory that the runtime does not have for a read.
+#[derive(Default)]
+struct Shortage {
+    /// Whether the runtime refused last.
+    is_now: bool,
+    /// Whether it ever did.
+    was_once: bool,
+}
+
+impl Shortage {
+    /// Waits until the runtime is to be asked once more.
+    ///
+    /// # Errors
+    /// What it refused with, if it is not; those of the relief.
+    fn wait(&mut self, refusal: Refusal, relief: &dyn Relief, limits: &Limits) -> Result<()> {
+        let Refusal { error, is_final, is_past } = refusal;
+        if is_final {
+            return Err(error);
+        }
+        let mut limit = limits.own;
+        if matches!(error, Error::NoMemory { .. }) {
+            self.is_now = true;
+            let is_first = !std::mem::replace(&mut self.was_once, true);
+            if relief.give_back()? || is_past {
+                if is_first {
+                    // It is there.
+                    return Ok(());
+                }
+                limit = limits.answered;
+            }
+        }
+        if limit.left() <= AGAIN {
+            return Err(error);
+        }
+        std::thread::sleep(AGAIN);
+        Ok(())
+    }
+
+    /// The runtime fills the fragment.
+    fn end(&mut self, relief: &dyn Relief) -> Result<()> {
+        if std::mem::take(&mut self.is_now) { relief.end_shortage() } else { Ok(()) }
+    }
+}
+
 /// Holds a version of a whole fragment, which the runtime puts together from where its elements are. `whom` says who has them as far as
 /// this node knows: its runtime may hear from nobody.
 pub(crate) fn hold(
@@ -234,7 +327,7 @@ pub(crate) fn hold(
 ) -> Result<Vec<Snapshot>> {
     let limits = Limits::new(deadline, wanted.is_complete);
     let mut begin = Instant::now();
-    let (mut was_kept, mut has_begun) = (kept.is_some(), false);
+    let (mut was_kept, mut has_begun, mut shortage) = (kept.is_some(), false, Shortage::default());
     loop {
         shared.check_interrupt()?;
         if begin.elapsed() > THERE {
@@ -248,13 +341,8 @@ pub(crate) fn hold(
                 has_begun = false;
                 match Elsewhere::open(shared, wanted, &limits) {
                     Ok(Opened::Filled(open)) => Ok(*open),
-                    Ok(Opened::Refused { why, is_final }) if is_final || deadline.left() <= AGAIN => {
-                        let why =
-                            format!("the runtime of this node cannot fetch what others have of the fragment: {why}");
-                        return Err(Error::Plan { name: shared.name.clone(), why });
-                    }
-                    Ok(Opened::Refused { .. }) => {
-                        std::thread::sleep(AGAIN);
+                    Ok(Opened::Refused(refusal)) => {
+                        shortage.wait(refusal, wanted.relief, &limits)?;
                         continue;
                     }
                     Err(error) => Err(error),
@@ -262,14 +350,12 @@ pub(crate) fn hold(
             }
         };
         let looked = looked.and_then(|mut open| {
-            if !std::mem::replace(&mut has_begun, true)
-                && let Some(held) = open.begin(shared, wanted)?
-            {
-                return Ok((Ok(held), open));
+            let begins = !std::mem::replace(&mut has_begun, true);
+            match open.advance(shared, wanted, begins, &limits) {
+                // What it has already is not to be what is missing.
+                Err(error @ Error::NoMemory { .. }) => open.close(shared).and(Err(error)),
+                advanced => Ok((advanced?, open)),
             }
-            // Once it has answered, what is there counts.
-            let limit = limits.of(&open.asked);
-            Ok((open.look(shared, limit)?.ok_or(limit), open))
         });
         match looked {
             Ok((Ok(held), open)) => {
@@ -278,10 +364,14 @@ pub(crate) fn hold(
             }
             Ok((Err(limit), open)) => {
                 let open = kept.insert(open);
+                shortage.end(wanted.relief)?;
                 if limit.left().is_zero() {
                     let (name, version, waited) = (shared.name.clone(), wanted.version, deadline.waited());
                     return Err(Error::TimeoutElsewhere { name, version, waited, why: open.waits_for(whom)? });
                 }
+            }
+            Err(error @ Error::NoMemory { .. }) => {
+                shortage.wait(Refusal::no_memory(error, true), wanted.relief, &limits)?;
             }
             // It may be started again, and what it filled goes with it.
             Err(Error::NoRuntime { .. } | Error::Region(stillframe::Error::NoRegion { .. }))

@@ -104,6 +104,22 @@ pub enum Error {
         /// What it said, or the system.
         why: String,
     },
+    /// The runtime of this node has no memory for what other nodes have of a fragment.
+    #[error(
+        "object '{name}': versions of other nodes may take {bound_bytes} bytes of memory on this one, {taken_bytes} are taken, and this \
+         fragment takes {bytes}; {}start the runtime with more (`still node run --memory-mib`)",
+        if bytes > bound_bytes { "read it in smaller parts, or " } else { "detach another one first, or " }
+    )]
+    NoMemory {
+        /// The object.
+        name: String,
+        /// What the fragment takes.
+        bytes: u64,
+        /// What all take.
+        taken_bytes: u64,
+        /// How much there may be.
+        bound_bytes: u64,
+    },
     /// A version that a writer cannot publish.
     #[error(
         "version {version} of the fragment of object '{name}' does not follow {newest}: publish a higher number; the \
@@ -383,6 +399,7 @@ impl Error {
             Error::GreatestNumber { .. } => 3015,
             Error::NotAccepted { .. } => 3016,
             Error::NoRuntime { .. } => 3106,
+            Error::NoMemory { .. } => 3107,
             Error::Interrupted { .. } => 3104,
             Error::Removed { .. } => 3105,
         }
@@ -415,6 +432,7 @@ impl Error {
                 | Error::Unheard { .. }
         ) || matches!(self, Error::Keeper { is_timeout: true, .. })
             || matches!(self, Error::NoObject { waited, .. } if !waited.is_zero())
+            || matches!(self, Error::NoMemory { bytes, bound_bytes, .. } if bytes <= bound_bytes)
     }
 }
 

@@ -4,6 +4,7 @@ use crate::buffer::Buffer;
 use crate::error::{Error, Result};
 use crate::layout::{self, Array};
 use crate::reading::Reading;
+use crate::relief::{NoRelief, Relief};
 use crate::shared::{self, Shared};
 use crate::waiting::{self, Deadline};
 use drepl::executor::Executor;
@@ -118,7 +119,7 @@ impl ReadFragment {
     ///
     /// # Errors
     /// [`Error::Timeout`], which says whom was waited for; [`Error::Lost`] if an element cannot be had, because its writer died
-    /// or let the version go. The fragment shows what it showed before, or the initial version if the system took that away.
+    /// or let the version go; [`Error::NoMemory`] if this node's runtime has none for what others have of the fragment. The fragment shows what it showed before, or the initial version if the system took that away.
     pub fn reattach(&mut self, version: u64, timeout: Duration) -> Result<()> {
         if version == self.shared.description.initial {
             self.buffer.clear()?;
@@ -147,12 +148,27 @@ impl ReadFragment {
     /// # Errors
     /// As [`reattach`](ReadFragment::reattach).
     pub fn fill(&mut self, version: u64, timeout: Duration, out: &mut [u8]) -> Result<()> {
+        self.fill_with(version, timeout, &NoRelief, out)
+    }
+
+    /// The same, of a program that keeps other fragments to read them again, and gives them back where the runtime of its node has no
+    /// memory for this one.
+    ///
+    /// # Errors
+    /// As [`fill`](ReadFragment::fill); those of `relief`.
+    pub fn fill_with(
+        &mut self,
+        version: u64,
+        timeout: Duration,
+        relief: &dyn Relief,
+        out: &mut [u8],
+    ) -> Result<()> {
         if version == self.shared.description.initial {
             self.view.fragment.clear(out);
             self.published_ns = 0;
             return Ok(());
         }
-        let held = self.reading.hold(&self.shared, version, Deadline::after(timeout))?;
+        let held = self.reading.hold_with(&self.shared, version, Deadline::after(timeout), relief)?;
         held.copy(out, &self.executor)?;
         self.published_ns = held.published_ns();
         Ok(())
@@ -164,6 +180,14 @@ impl ReadFragment {
     /// # Errors
     /// As [`reattach`](ReadFragment::reattach), if no version could be held for so long; [`Error::Removed`].
     pub fn fill_newest(&mut self, timeout: Duration, out: &mut [u8]) -> Result<u64> {
+        self.fill_newest_with(timeout, &NoRelief, out)
+    }
+
+    /// The same, of a program that keeps other fragments, as [`fill_with`](ReadFragment::fill_with).
+    ///
+    /// # Errors
+    /// As [`fill_newest`](ReadFragment::fill_newest); those of `relief`.
+    pub fn fill_newest_with(&mut self, timeout: Duration, relief: &dyn Relief, out: &mut [u8]) -> Result<u64> {
         let deadline = Deadline::after(timeout);
         loop {
             let members = self.reading.members();
@@ -174,7 +198,7 @@ impl ReadFragment {
                 version = waiting::newest_known(&self.shared, members)?;
             }
             let left = deadline.left();
-            match self.fill(version, left.max(waiting::LOOK), out) {
+            match self.fill_with(version, left.max(waiting::LOOK), relief, out) {
                 Ok(()) => return Ok(version),
                 Err(error) if left.is_zero() => return Err(error),
                 Err(error) => self.await_successor(version, error, left)?,
@@ -258,6 +282,15 @@ impl ReadFragment {
 
     /// Lets go of it.
     pub fn detach(self) {}
+
+    /// Lets go of it, and waits until the runtime of this node has back what it took for it: who reads another fragment then finds that
+    /// memory. A runtime that is stopped is waited for a second.
+    ///
+    /// # Errors
+    /// [`Error::Interrupted`]. It is let go of all the same.
+    pub fn give_back(self) -> Result<()> {
+        self.reading.give_back(&self.shared)
+    }
 }
 
 /// Gives the holes of a fragment, whose memory is zeros, what its text says that they have.

@@ -4,6 +4,7 @@ use crate::buffer::Buffer;
 use crate::elsewhere::{self, Elsewhere, Wanted};
 use crate::error::{Error, Result};
 use crate::member::Members;
+use crate::relief::{NoRelief, Relief};
 use crate::shared::Shared;
 use crate::source::Sources;
 use crate::waiting::{self, Deadline};
@@ -71,8 +72,24 @@ impl Reading {
         &mut self.members
     }
 
+    /// Gives back what the runtime of this node took for it.
+    pub(crate) fn give_back(self, shared: &Shared) -> Result<()> {
+        self.elsewhere.map_or(Ok(()), |open| open.close(shared))
+    }
+
     /// Holds a version of all writers that have wanted elements, once these were published.
     pub(crate) fn hold<'a>(&'a mut self, shared: &'a Shared, version: Version, deadline: Deadline) -> Result<Held<'a>> {
+        self.hold_with(shared, version, deadline, &NoRelief)
+    }
+
+    /// The same, with what the program can spare where this node's runtime has no memory.
+    pub(crate) fn hold_with<'a>(
+        &'a mut self,
+        shared: &'a Shared,
+        version: Version,
+        deadline: Deadline,
+        relief: &dyn Relief,
+    ) -> Result<Held<'a>> {
         let Self { fragment, text, bindings, wanted, members, planned, elsewhere, prefetches } = self;
         for _ in 0..ATTEMPTS {
             members.refresh(shared)?;
@@ -84,7 +101,8 @@ impl Reading {
                     let Some(numbers) = found else {
                         let is_complete = version <= members.announced(shared)?;
                         let (changes, prefetches) = (members.changes(), *prefetches);
-                        let sought = Wanted { fragment, text, bindings, version, is_complete, changes, prefetches };
+                        let sought =
+                            Wanted { fragment, text, bindings, version, is_complete, changes, prefetches, relief };
                         let whom = || members.known(shared, version, wanted);
                         let snapshots = elsewhere::hold(elsewhere, shared, &sought, deadline, &whom)?;
                         // Meanwhile another may have been given somebody's place, and have written the version as well.

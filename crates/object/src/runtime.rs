@@ -178,6 +178,15 @@ pub enum Reply {
     Failed(String),
     /// It can never be done.
     Refused(String),
+    /// There is not as much memory left of what the runtime may take for fragments of this node's programs.
+    NoMemory {
+        /// What the fragment takes.
+        bytes: u64,
+        /// What is taken.
+        taken_bytes: u64,
+        /// How much there may be.
+        bound_bytes: u64,
+    },
 }
 
 /// Whether this node has a runtime now.
@@ -353,6 +362,26 @@ impl Connection {
         let signs = local::watch(&[(socket.as_fd(), false)], Some(Duration::ZERO));
         let signs = signs.map_err(|failure| self.failed(failure.to_string()))?;
         Ok(!signs.iter().any(|sign| sign.ended))
+    }
+
+    /// Ends it, and waits until the runtime has done so, too: then it has given back what it took for it. Whoever is not answered within
+    /// that time has let go of it all the same.
+    ///
+    /// # Errors
+    /// Those of the check.
+    pub(crate) fn close(mut self, longest: Duration, check: &dyn Fn() -> Result<()>) -> Result<()> {
+        if self.stream.get_ref().end_writing().is_err() {
+            return Ok(());
+        }
+        let begin = Instant::now();
+        loop {
+            let left = longest.saturating_sub(begin.elapsed());
+            // What it said before its end is for nobody any more.
+            if left.is_zero() || self.receive(left.min(CHECK)).is_err() {
+                return Ok(());
+            }
+            check()?;
+        }
     }
 
     /// Whether the runtime closed it, as one does that ends.

@@ -110,6 +110,7 @@ enum class status : std::int32_t {
     object_interrupted = STILLFRAME_OBJECT_INTERRUPTED,
     object_removed = STILLFRAME_OBJECT_REMOVED,
     no_runtime = STILLFRAME_NO_RUNTIME,
+    object_no_memory = STILLFRAME_OBJECT_NO_MEMORY,
 };
 
 /// Which of four things happened.

@@ -71,6 +71,10 @@ class OutOfMemory(ResourceError, MemoryError):
     """There is no memory, or no address space, for what was asked for. Nothing else is wrong: smaller pieces may be had."""
 
 
+class NodeOutOfMemory(OutOfMemory):
+    """The runtime of this node has no memory for what other nodes have of a fragment: read smaller parts, or detach others."""
+
+
 class InUse(ResourceError):
     """Another producer has the region."""
 

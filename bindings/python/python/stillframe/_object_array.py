@@ -10,7 +10,8 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from . import _native
-from ._errors import MisuseError, ResourceError, UnknownVariable
+from ._errors import MisuseError, UnknownVariable
+from ._fragment_cache import FragmentCache
 from ._made import Made
 from ._types import numpy
 from .drepl import Arrays, Fragment, Schema, Variable
@@ -29,14 +30,6 @@ Index = int | slice
 #: Seconds for which a read of the newest complete version goes on: it waits for what dying writers left, and begins anew
 #: with a newer version when writers let go of the one that it wanted.
 _NEWEST_SECONDS = 10.0
-
-#: Fragments that are kept for the next read of the same elements, and bytes that they may have together. One whose elements come
-#: from other nodes takes memory of this node's runtime, which all of its programs share.
-_FRAGMENTS_MAX = 16
-_FRAGMENT_BYTES_MAX = 16 << 20
-
-#: Seconds within which the runtime has given back memory of fragments that were let go of.
-_GIVEN_BACK_SECONDS = 1.0
 
 
 class Arrangement:
@@ -64,13 +57,13 @@ class Reader:
         self.native = native
         self.version = version
         self.timeout = timeout
-        #: Fragments that were read, by process and text: who reads the same elements again need not look for them again.
-        self._fragments: dict[tuple[int, str], tuple[_native.ReadFragment, int]] = {}
+        #: Fragments that were read: who reads the same elements again need not look for them again.
+        self._cache = FragmentCache()
 
     def at(self, version: int, timeout: float | None) -> Reader:
         """Reads one version."""
         reader = Reader(self.native, version, timeout)
-        reader._fragments = self._fragments
+        reader._cache = self._cache
         return reader
 
     @property
@@ -104,40 +97,19 @@ class Reader:
     def read(self, text: str, out: NDArray[Any]) -> None:
         """Copies what a view without gaps describes into an array."""
         key = os.getpid(), text
-        # Taken out of the list, no other thread has to wait for it.
-        fragment, _ = self._fragments.pop(key, (None, 0))
-        if fragment is None:
-            # First, so that what is kept takes no room from what is read.
-            self._let_go(_FRAGMENTS_MAX - 1, _FRAGMENT_BYTES_MAX - out.nbytes)
-            fragment = self.native.read(text, {}, 0, False)
-        self._fill(fragment, out)
-        self._fragments[key] = fragment, out.nbytes
-        self._let_go(_FRAGMENTS_MAX, max(_FRAGMENT_BYTES_MAX, out.nbytes))
-
-    def _let_go(self, count: int, nbytes: int) -> None:
-        """Lets go of kept fragments, those first that were read first, until there are at most so many with so many bytes."""
-        # Listed at once: other threads add and remove meanwhile.
-        kept = list(self._fragments.items())
-        while kept and (len(kept) > count or sum(size for _, (_, size) in kept) > nbytes):
-            self._fragments.pop(kept.pop(0)[0], None)
-
-    def _fill(self, fragment: _native.ReadFragment, out: NDArray[Any]) -> None:
-        timeout = _NEWEST_SECONDS if self.version is None else self.timeout
-        if self._fragments:
-            # What is kept may be all that the runtime lacks memory for: that is no reason to wait.
+        with self._cache.begin() as read:
+            fragment = self._cache.take(key, out.nbytes)
+            if fragment is None:
+                fragment = self.native.read(text, {}, 0, False)
             try:
-                return self._fill_within(fragment, out, 0.0)
-            except ResourceError as error:
-                if type(error) is ResourceError:
-                    self._let_go(0, 0)
-                    timeout = None if timeout is None else max(timeout, _GIVEN_BACK_SECONDS)
-        self._fill_within(fragment, out, timeout)
-
-    def _fill_within(self, fragment: _native.ReadFragment, out: NDArray[Any], timeout: float | None) -> None:
-        if self.version is None:
-            fragment.fill_newest(timeout, out)
-        else:
-            fragment.fill(self.version, timeout, out)
+                if self.version is None:
+                    fragment.fill_newest(_NEWEST_SECONDS, out, read)
+                else:
+                    fragment.fill(self.version, self.timeout, out, read)
+            except BaseException:
+                self._cache.give_back(fragment)
+                raise
+            self._cache.keep(key, fragment, out.nbytes)
 
 
 class ObjectArray(metaclass=Made, by='obj["u"] is one'):

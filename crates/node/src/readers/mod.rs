@@ -268,7 +268,7 @@ impl Readers {
     fn fail(&mut self, known: &mut Known, number: u64, error: Error, around: &mut Surroundings) -> Result<()> {
         if let Some((one, index)) = self.place(number) {
             if one.asked.is_some() && one.asked == one.places[index].wanted {
-                around.replies.push((reader_of(number), Reply::Failed(error.to_string())));
+                around.replies.push((reader_of(number), error.reply()));
             }
             one.places[index].end(known, number);
         }

@@ -496,7 +496,15 @@ fn what_programs_read_of_other_nodes_has_a_bound() {
     let mut readers: Vec<_> = (0..3).map(|_| there.read(text).attach().unwrap()).collect();
     readers[0].reattach(1, LONG).unwrap();
     readers[1].reattach(1, LONG).unwrap();
-    failing(|error| error.to_string().contains("--memory-mib"), || readers[2].reattach(1, Duration::from_millis(100)));
-    drop(readers.remove(0));
-    readers[1].reattach(1, LONG).unwrap();
+    let refused = readers[2].reattach(1, Duration::from_millis(100)).unwrap_err();
+    let (taken, bound) = (96 << 20, 128 << 20);
+    assert!(
+        matches!(refused, Error::NoMemory { bytes, taken_bytes, bound_bytes, .. }
+            if (bytes, taken_bytes, bound_bytes) == (48 << 20, taken, bound)),
+        "{refused:?}"
+    );
+    assert!(refused.is_timeout() && refused.to_string().contains("--memory-mib"), "{refused}");
+    // Once it was given back nobody has to wait for it.
+    readers.remove(0).give_back().unwrap();
+    readers[1].reattach(1, Duration::ZERO).unwrap();
 }

@@ -246,6 +246,6 @@ fn a_fragment_for_which_there_is_no_memory_is_refused_at_once() {
     for timeout in [Duration::ZERO, Duration::from_secs(1)] {
         let refused = all.reattach(1, timeout).unwrap_err();
         let text = refused.to_string();
-        assert!(matches!(refused, Error::Plan { .. }) && text.contains("memory"), "{text}");
+        assert!(matches!(refused, Error::NoMemory { .. }) && text.contains("smaller parts"), "{text}");
     }
 }

@@ -1,15 +1,17 @@
 //! Readers beside a runtime that is stopped, that has ended, or that was started again.
 
 use crate::common::{Dir, watchdog};
-use std::io::{BufRead, BufReader, Read, Write};
+use std::io::{BufRead, BufReader, ErrorKind, Read, Write};
 use std::os::unix::net::{UnixListener, UnixStream};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 use stillframe_kernel::folder::Folder;
 use stillframe_kernel::local;
 use stillframe_object::assembly::Assembly;
+use stillframe_object::receiver::Receiver;
 use stillframe_object::relay::{Relay, Remote, RemoteFragment};
 use stillframe_object::runtime::{LOCK, SOCKET};
-use stillframe_object::{Error, Object, WriteFragment};
+use stillframe_object::{Error, Object, Relief, WriteFragment};
 
 /// A wait that hangs ends.
 const LONG: Duration = Duration::from_secs(30);
@@ -38,6 +40,163 @@ fn take_up(listener: &UnixListener, region: &str) -> UnixStream {
     writeln!(stream, "{{\"reading\":\"{region}\"}}").unwrap();
     assert!(lines.next().unwrap().unwrap().contains("version"));
     stream
+}
+
+/// Takes up one reader and answers what it asks first.
+fn answer(listener: &UnixListener, reply: &str) -> UnixStream {
+    let (mut stream, _) = listener.accept().unwrap();
+    let mut line = String::new();
+    BufReader::new(stream.try_clone().unwrap()).read_line(&mut line).unwrap();
+    assert!(line.contains("read"), "{line}");
+    writeln!(stream, "{reply}").unwrap();
+    stream
+}
+
+/// What a runtime answers that has so much memory for fragments of other nodes, all of which is taken.
+fn no_memory(bytes: u64, bound_bytes: u64) -> String {
+    format!("{{\"nomemory\":{{\"bytes\":{bytes},\"taken_bytes\":{bound_bytes},\"bound_bytes\":{bound_bytes}}}}}")
+}
+
+/// Says that a version is wanted.
+fn serve(mut stream: UnixStream, number: u64) -> UnixStream {
+    writeln!(stream, "{{\"wanted\":{{\"number\":{number},\"next\":null}}}}").unwrap();
+    stream
+}
+
+fn publish(receiver: &mut Receiver, version: u64, number: u8) {
+    let mut loan = receiver.loan().unwrap();
+    loan.fill(number);
+    receiver.publish(version, 0, loan).unwrap();
+}
+
+/// Whether nobody else asked the runtime anything.
+fn is_over(listener: &UnixListener) -> bool {
+    listener.set_nonblocking(true).unwrap();
+    listener.accept().is_err_and(|error| error.kind() == ErrorKind::WouldBlock)
+}
+
+/// What a program gives back, counted: whether it has anything.
+struct Spare {
+    has_any: bool,
+    refused: AtomicU64,
+    served: AtomicU64,
+}
+
+impl Relief for Spare {
+    fn give_back(&self) -> Result<bool, Error> {
+        self.refused.fetch_add(1, Ordering::SeqCst);
+        Ok(self.has_any)
+    }
+
+    fn end_shortage(&self) -> Result<(), Error> {
+        self.served.fetch_add(1, Ordering::SeqCst);
+        Ok(())
+    }
+}
+
+#[test]
+fn who_waits_for_nobody_asks_once_more_when_he_has_given_memory_back() {
+    let _watchdog = watchdog(60);
+    let dir = Dir::new("no-memory");
+    let (object, mut relay, _own) = shared(&dir);
+    let listener = UnixListener::bind(dir.path().join(".objects").join(SOCKET)).unwrap();
+    let mut receiver = relay.receive(SECOND, &Default::default()).unwrap();
+    let region = receiver.name().to_string();
+    publish(&mut receiver, 2, 7);
+    for has_any in [false, true] {
+        let mut reader = object.read(SECOND).attach().unwrap();
+        let spare = Spare { has_any, refused: AtomicU64::new(0), served: AtomicU64::new(0) };
+        let mut out = [0; 16];
+        let outcome = std::thread::scope(|scope| {
+            let runtime = scope.spawn(|| {
+                drop(answer(&listener, &no_memory(8, 8)));
+                has_any.then(|| serve(take_up(&listener, &region), 1))
+            });
+            let outcome = reader.fill_with(2, Duration::ZERO, &spare, &mut out);
+            runtime.join().unwrap();
+            outcome
+        });
+        let counts = [&spare.refused, &spare.served].map(|count| count.load(Ordering::SeqCst));
+        match has_any {
+            true => assert!(outcome.is_ok() && out == [7; 16] && counts == [1, 1], "{outcome:?} {counts:?}"),
+            false => {
+                let error = outcome.unwrap_err();
+                assert!(matches!(error, Error::NoMemory { bytes: 8, .. }) && error.is_timeout(), "{error:?}");
+                assert_eq!((error.code(), counts), (3107, [1, 0]));
+            }
+        }
+    }
+    assert!(is_over(&listener));
+}
+
+#[test]
+fn what_takes_more_memory_than_there_may_be_is_refused_however_long_somebody_waits() {
+    let _watchdog = watchdog(60);
+    let dir = Dir::new("never");
+    let (object, _relay, _own) = shared(&dir);
+    let listener = UnixListener::bind(dir.path().join(".objects").join(SOCKET)).unwrap();
+    let mut reader = object.read(SECOND).attach().unwrap();
+    let spare = Spare { has_any: true, refused: AtomicU64::new(0), served: AtomicU64::new(0) };
+    std::thread::scope(|scope| {
+        scope.spawn(|| answer(&listener, &no_memory(9, 8)));
+        let error = reader.fill_with(2, Duration::MAX, &spare, &mut [0; 16]).unwrap_err();
+        assert!(matches!(error, Error::NoMemory { bytes: 9, .. }) && !error.is_timeout(), "{error:?}");
+    });
+    assert!(spare.refused.load(Ordering::SeqCst) == 0 && is_over(&listener));
+}
+
+/// A version that is older than those in its region takes another one, as long as there is memory for both.
+#[test]
+fn who_has_a_fragment_gives_it_back_where_there_is_no_memory_for_another_region_of_it() {
+    let _watchdog = watchdog(60);
+    let dir = Dir::new("older");
+    let (object, mut relay, _own) = shared(&dir);
+    let listener = UnixListener::bind(dir.path().join(".objects").join(SOCKET)).unwrap();
+    let mut receiver = relay.receive(SECOND, &Default::default()).unwrap();
+    let region = receiver.name().to_string();
+    publish(&mut receiver, 2, 2);
+    publish(&mut receiver, 3, 3);
+    let mut reader = object.read(SECOND).attach().unwrap();
+    let mut out = [0; 16];
+    std::thread::scope(|scope| {
+        let runtime = scope.spawn(|| {
+            let mut first = serve(take_up(&listener, &region), 1);
+            let mut lines = BufReader::new(first.try_clone().unwrap()).lines();
+            assert!(lines.next().unwrap().unwrap().contains("version"));
+            writeln!(first, "{}", no_memory(8, 8)).unwrap();
+            assert!(lines.next().is_none(), "it ends before it is asked for once more");
+            drop((first, lines));
+            serve(take_up(&listener, &region), 1)
+        });
+        reader.fill(3, Duration::ZERO, &mut out).unwrap();
+        assert_eq!(out, [3; 16]);
+        reader.fill(2, Duration::ZERO, &mut out).unwrap();
+        assert_eq!(out, [2; 16]);
+        runtime.join().unwrap();
+    });
+}
+
+#[test]
+fn who_has_given_a_fragment_back_knows_that_the_runtime_has_its_memory() {
+    let _watchdog = watchdog(60);
+    let dir = Dir::new("give-back");
+    let (object, mut relay, _own) = shared(&dir);
+    let listener = UnixListener::bind(dir.path().join(".objects").join(SOCKET)).unwrap();
+    let mut receiver = relay.receive(SECOND, &Default::default()).unwrap();
+    let region = receiver.name().to_string();
+    publish(&mut receiver, 2, 7);
+    let mut reader = object.read(SECOND).attach().unwrap();
+    let is_given = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            let mut stream = serve(take_up(&listener, &region), 1);
+            assert_eq!(stream.read(&mut [0]).unwrap(), 0);
+            is_given.store(true, Ordering::SeqCst);
+        });
+        reader.fill(2, Duration::ZERO, &mut [0; 16]).unwrap();
+        reader.give_back().unwrap();
+        assert!(is_given.load(Ordering::SeqCst));
+    });
 }
 
 /// The next runtime counts its regions from the first one on, and may give the region of one reader to another.
