@@ -156,13 +156,7 @@ impl ReadFragment {
     ///
     /// # Errors
     /// As [`fill`](ReadFragment::fill); those of `relief`.
-    pub fn fill_with(
-        &mut self,
-        version: u64,
-        timeout: Duration,
-        relief: &dyn Relief,
-        out: &mut [u8],
-    ) -> Result<()> {
+    pub fn fill_with(&mut self, version: u64, timeout: Duration, relief: &dyn Relief, out: &mut [u8]) -> Result<()> {
         if version == self.shared.description.initial {
             self.view.fragment.clear(out);
             self.published_ns = 0;

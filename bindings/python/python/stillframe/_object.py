@@ -396,7 +396,8 @@ class Object(_Variables, metaclass=Made, by="stillframe.object(name) finds one, 
     def at(self, version: int, timeout: float | None = 0.0) -> ObjectVersion:
         """A version, whose arrays are read where they are indexed. It is not held: see :class:`ObjectVersion`.
 
-        :param timeout: most seconds that each read waits for elements that were not published yet; for ever if None.
+        :param timeout: most seconds that each read takes until the elements are there, published and brought from other nodes; for ever if
+            None. With 0 nobody is waited for to publish them, and a complete version has 30 seconds to be brought.
         """
         return ObjectVersion._of(self._reader.at(version_of(version), timeout))
 
