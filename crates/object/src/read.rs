@@ -119,7 +119,8 @@ impl ReadFragment {
     ///
     /// # Errors
     /// [`Error::Timeout`], which says whom was waited for; [`Error::Lost`] if an element cannot be had, because its writer died
-    /// or let the version go; [`Error::NoMemory`] if this node's runtime has none for what others have of the fragment. The fragment shows what it showed before, or the initial version if the system took that away.
+    /// or let the version go; [`Error::NoMemory`] if this node's runtime has none for what others have of the fragment. The
+    /// fragment shows what it showed before, or the initial version if the system took that away.
     pub fn reattach(&mut self, version: u64, timeout: Duration) -> Result<()> {
         if version == self.shared.description.initial {
             self.buffer.clear()?;

@@ -65,7 +65,8 @@ impl Inner {
         Ok(())
     }
 
-    /// Tries once more what could not be removed, kept, found or answered before: nobody says once more of an object that he waits for this node.
+    /// Tries once more what could not be removed, kept, found or answered before: nobody says once more of an object that he waits for this
+    /// node.
     pub(super) fn keep_again(&self) {
         let unremoved = self.desk().unremoved();
         for (name, id) in unremoved {
