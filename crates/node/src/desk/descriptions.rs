@@ -47,6 +47,9 @@ impl Descriptions {
     /// Who has waited for a lease, and is to be answered. What this node was not answered for long it expects no more.
     pub(super) fn due(&mut self, lease: Duration) -> Vec<(ObjectId, Node)> {
         self.wanted.retain(|_, since| since.elapsed() < lease * LEASES_MAX);
-        self.owed.extract_if(.., |_, since| since.elapsed() >= lease).map(|(owed, _)| owed).collect()
+        let is_due = |since: &Instant| since.elapsed() >= lease;
+        let due = self.owed.iter().filter(|(_, since)| is_due(since)).map(|(owed, _)| *owed).collect();
+        self.owed.retain(|_, since| !is_due(since));
+        due
     }
 }

@@ -67,7 +67,8 @@ fn no_object_has_a_name_that_is_one_of_a_fragment_of_another() {
 fn fragments_are_not_called_by_the_names_of_other_objects() {
     let _watchdog = watchdog(120);
     let dir = Dir::new("older");
-    let older: Vec<Object> = ["run/0", "run/1", "run/3"].iter().map(|name| create(&dir, name, "var u [8] int32")).collect();
+    let older: Vec<Object> =
+        ["run/0", "run/1", "run/3"].iter().map(|name| create(&dir, name, "var u [8] int32")).collect();
     let run = create(&dir, "run", "var u [8] int32");
     let upper = run.write("{ var v [x:4] = u[x] }").attach().unwrap();
     let lower = run.write("{ var v [x:4] = u[x+4] }").attach().unwrap();
