@@ -22,7 +22,7 @@ pub const TEXT: &str = "object";
 /// The version's attribute with the numbers of the names that the text leaves open, as JSON.
 pub const BINDINGS: &str = "object_bindings";
 
-/// The version's attribute with the object's initial version, if that is not 0.
+/// The version's attribute with the object's initial version, if that is not 0: an integer, or its digits where it is above 2^63 - 1.
 pub const INITIAL: &str = "object_initial";
 
 /// What the arena is called: the region is `object/NAME`.
@@ -92,8 +92,11 @@ impl Assembly {
             let bindings = serde_json::to_string(&description.bindings).unwrap_or_default();
             attributes.insert(BINDINGS.into(), bindings.into());
         }
-        if let Ok(initial @ 1..) = i64::try_from(description.initial) {
-            attributes.insert(INITIAL.into(), initial.into());
+        match i64::try_from(description.initial) {
+            Ok(0) => {}
+            Ok(initial) => _ = attributes.insert(INITIAL.into(), initial.into()),
+            // Integers of attributes have a sign.
+            Err(_) => _ = attributes.insert(INITIAL.into(), description.initial.to_string().into()),
         }
         Ok(Assembly { region, arena, attributes, parts })
     }
@@ -221,7 +224,8 @@ impl Object {
             let bytes = snapshot.variable(name)?.bytes;
             snapshot.read(name, 0, &mut fragment.bytes_mut()?[at..at + bytes])?;
         }
-        fragment.publish(snapshot.version())?;
+        // Whoever saves it once more finds that it is the version that was saved.
+        fragment.publish_of(snapshot.version(), Some(snapshot.published_ns()))?;
         fragment.detach()?;
         // Who comes next begins with the newest complete version.
         match self.check_runtime()? {

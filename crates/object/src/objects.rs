@@ -162,7 +162,7 @@ impl CreateOptions<'_> {
     ///
     /// # Errors
     /// [`Error::OtherText`] if there is one with another text, bindings or initial version; [`Error::Text`] with all
-    /// mistakes; as [`open`](ObjectsOptions::open).
+    /// mistakes; [`Error::GreatestNumber`] if no version could follow the initial one; as [`open`](ObjectsOptions::open).
     pub fn create(self) -> Result<Object> {
         self.create_or_find().map(|(object, _)| object)
     }
@@ -174,6 +174,10 @@ impl CreateOptions<'_> {
     pub fn create_or_find(self) -> Result<(Object, bool)> {
         let CreateOptions { objects, name, text, bindings, initial } = self;
         check_new_name(&*objects.names, &name)?;
+        if initial >= u64::MAX - 1 {
+            // No version could follow it: the greatest number is none.
+            return Err(Error::GreatestNumber { name });
+        }
         let id = NonZeroU64::new(random_number()).unwrap_or(NonZeroU64::MIN);
         let asked = Description { text, bindings, initial, id };
         // Mistakes are told before anybody else sees the object.

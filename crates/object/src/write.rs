@@ -292,6 +292,11 @@ impl WriteFragment {
     /// # Errors
     /// [`Error::NotIncreasing`]; [`Error::GreatestNumber`]; those of a region's publish. Then there is no new version.
     pub fn publish(&mut self, version: u64) -> Result<Published> {
+        self.publish_of(version, None)
+    }
+
+    /// The same of a version that was published before, as one of a checkpoint, at a time in nanoseconds since 1970.
+    pub(crate) fn publish_of(&mut self, version: u64, published_ns: Option<u64>) -> Result<Published> {
         if version <= self.newest {
             return Err(Error::NotIncreasing { name: self.shared.name.clone(), version, newest: self.newest });
         }
@@ -313,7 +318,11 @@ impl WriteFragment {
         if let Some(loan) = self.loan.take() {
             loan.submit();
         }
-        let published = self.region()?.publish(version).commit()?;
+        let mut publication = self.region()?.publish(version);
+        if let Some(published_ns) = published_ns {
+            publication = publication.published_ns(published_ns);
+        }
+        let published = publication.commit()?;
         if published.outcome == stillframe::Outcome::Published {
             self.newest = version;
             self.shared.give_hint();

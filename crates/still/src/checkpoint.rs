@@ -2,7 +2,7 @@
 
 use crate::context::{Context, Verdict};
 use crate::failure::{FINE, Failure};
-use crate::object::checkpoint::{Due, Follower};
+use crate::object::checkpoint::{Due, End, Follower};
 use crate::output::EventLines;
 use crate::polite::parse_share;
 use crate::table::sanitize;
@@ -183,10 +183,11 @@ impl Args {
         &self,
         context: &Context,
         follower: Option<&Follower>,
+        wait: Duration,
         events: &Sender<Event>,
     ) -> Result<Checkpointer, Failure> {
         let events = events.clone();
-        let options = self.options(context, follower.is_some())?.listen(move |event| {
+        let options = self.options(context, follower.is_some(), wait)?.listen(move |event| {
             // Whoever read them has ended.
             let _ = events.send(event.clone());
         });
@@ -203,7 +204,7 @@ impl Args {
     }
 
     /// What the checkpointer is told. Of an object it gets only versions that are due, and saves each.
-    fn options(&self, context: &Context, is_object: bool) -> Result<CheckpointerOptions, Failure> {
+    fn options(&self, context: &Context, is_object: bool, wait: Duration) -> Result<CheckpointerOptions, Failure> {
         let newest = self.keep.map_or(Keep::default().newest, |keep| keep as usize);
         let mut save = SaveOptions::new().keep(Keep { newest, every: self.keep_every });
         save = match self.compress {
@@ -234,7 +235,7 @@ impl Args {
         if let Some(when) = &self.when {
             options = options.when(when)?;
         }
-        options = options.at_end(self.at_end).wait(self.wait).follow(self.follow);
+        options = options.at_end(self.at_end).wait(wait).follow(self.follow);
         if let Some(every) = self.every {
             options = options.every(every);
         }
@@ -247,14 +248,44 @@ impl Args {
 
 /// Saves versions until the program is gone or somebody ends it.
 pub fn run(context: &mut Context, args: &Args) -> Verdict {
-    let (sender, events) = channel();
     let mut signals = Signals::new([SIGINT, SIGTERM, SIGHUP])?;
-    let mut follower = args.follow(context, &sender)?;
-    let mut checkpointer = args.start(context, follower.as_ref(), &sender)?;
-    // What is waited for may turn out to be an object; then it is begun with once more.
-    let mut again = Some(sender).filter(|_| follower.is_none() && !args.wait.is_zero());
     let mut teller = Teller::new(args, std::io::stdout().is_terminal() && !args.json);
-    if !args.wait.is_zero() {
+    let (mut saved, mut missed, mut wait) = (0, 0, args.wait);
+    loop {
+        let (mut status, end) = save(context, args, wait, &mut signals, &mut teller)?;
+        (saved, missed) = (saved + status.saved, missed + status.missed);
+        if status.state != State::Failed && end == End::NextRun {
+            teller.tell(context.out, &Event::NewRun { newest: None });
+            wait = args.wait.max(args.follow);
+            continue;
+        }
+        (status.saved, status.missed) = (saved, missed);
+        teller.end(context.out, &status);
+        return match status.state {
+            State::Failed => {
+                let error = status.error.unwrap_or_else(|| "the last version is not safe".into());
+                Err(Failure::Problem(format!("{error}; the region keeps its last version: run this again with --once")))
+            }
+            State::Ended | State::Running => Ok(FINE),
+        };
+    }
+}
+
+/// Saves versions of one region, group or object until that is over; how it ended, and whether another object has the name then. `wait` is
+/// for the program to begin.
+fn save(
+    context: &mut Context,
+    args: &Args,
+    wait: Duration,
+    signals: &mut Signals,
+    teller: &mut Teller<'_>,
+) -> Result<(Status, End), Failure> {
+    let (sender, events) = channel();
+    let mut follower = args.follow(context, &sender)?;
+    let mut checkpointer = args.start(context, follower.as_ref(), wait, &sender)?;
+    // What is waited for may turn out to be an object; then it is begun with once more.
+    let mut again = Some(sender).filter(|_| follower.is_none() && !wait.is_zero());
+    if !wait.is_zero() {
         teller.progress(context.out, &checkpointer.status());
     }
     let mut interrupts = 0;
@@ -285,7 +316,7 @@ pub fn run(context: &mut Context, args: &Args) -> Verdict {
             checkpointer.cancel();
             // It waited for a region that does not come.
             let _ = checkpointer.join();
-            checkpointer = args.start(context, Some(&found), sender)?;
+            checkpointer = args.start(context, Some(&found), wait, sender)?;
             (follower, again) = (Some(found), None);
             continue;
         }
@@ -302,20 +333,13 @@ pub fn run(context: &mut Context, args: &Args) -> Verdict {
         }
         teller.progress(context.out, &checkpointer.status());
     }
-    let followed = follower.map_or(Ok(()), Follower::join);
+    let followed = follower.map_or(Ok(End::Over), Follower::join);
     let ended = checkpointer.join();
     events.try_iter().for_each(|event| teller.tell(context.out, &event));
     teller.clear(context.out);
     let status = ended?;
-    teller.end(context.out, &status);
-    followed?;
-    match status.state {
-        State::Failed => {
-            let error = status.error.unwrap_or_else(|| "the last version is not safe".into());
-            Err(Failure::Problem(format!("{error}; the region keeps its last version: run this again with --once")))
-        }
-        State::Ended | State::Running => Ok(FINE),
-    }
+    let end = followed.inspect_err(|_| teller.end(context.out, &status))?;
+    Ok((status, if interrupts > 0 { End::Over } else { end }))
 }
 
 /// The version that is dealt with, saved or not.

@@ -3,7 +3,7 @@
 //! The checkpointer saves versions of a region. A thread makes one of the object, in memory of this process, of the versions that
 //! are due and of no others.
 
-use super::find;
+use super::{find, look};
 use crate::context::Context;
 use crate::failure::Failure;
 use std::sync::Arc;
@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 use stillframe::{Arena, Attributes};
 use stillframe_checkpoint::{Event, When};
 use stillframe_kernel::priority;
-use stillframe_object::{Assembly, Error, Object};
+use stillframe_object::{Assembly, Error, Object, Objects};
 
 /// Longest wait before the thread looks whether it is to end.
 const LOOK: Duration = Duration::from_millis(50);
@@ -75,7 +75,16 @@ pub struct Follower {
     /// The version that was saved, or given up, last.
     done: Arc<AtomicU64>,
     ends: Arc<AtomicBool>,
-    thread: Option<JoinHandle<Result<(), Failure>>>,
+    thread: Option<JoinHandle<Result<End, Failure>>>,
+}
+
+/// Why an object is followed no more.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum End {
+    /// Its writers have left, or it was to be so.
+    Over,
+    /// Somebody removed it and created another one of its name: the next run.
+    NextRun,
 }
 
 impl Follower {
@@ -87,6 +96,7 @@ impl Follower {
         let (arena, name) = (assembly.arena().clone(), object.name().to_owned());
         let (done, ends) = (Arc::new(AtomicU64::new(0)), Arc::new(AtomicBool::new(false)));
         let follow = Follow {
+            objects: look(context)?,
             object,
             assembly,
             due,
@@ -96,6 +106,7 @@ impl Follower {
             begun: None,
             asked: None,
             is_decided: false,
+            unwritten: None,
         };
         let thread = std::thread::Builder::new().name("still-object".into()).spawn(move || follow.run())?;
         Ok(Some(Follower { arena, name, done, ends, thread: Some(thread) }))
@@ -121,12 +132,12 @@ impl Follower {
         self.ends.store(true, Ordering::Release);
     }
 
-    /// Waits for the end of the thread, and says what ended it but the end of the object.
-    pub fn join(mut self) -> Result<(), Failure> {
+    /// Waits for the end of the thread, and says what ended it.
+    pub fn join(mut self) -> Result<End, Failure> {
         self.stop();
         match self.thread.take().map(JoinHandle::join) {
             Some(Ok(ended)) => ended,
-            None => Ok(()),
+            None => Ok(End::Over),
             Some(Err(_)) => {
                 Err(Failure::Problem("the thread that follows the object ended by a fault; report it".into()))
             }
@@ -135,6 +146,8 @@ impl Follower {
 }
 
 struct Follow {
+    /// Where another object of its name is looked for.
+    objects: Option<Objects>,
     object: Object,
     assembly: Assembly,
     due: Due,
@@ -147,16 +160,30 @@ struct Follow {
     asked: Option<u64>,
     /// Whether it was ever known if the condition holds.
     is_decided: bool,
+    /// Why a complete version could not be put together: nobody writes some of its elements.
+    unwritten: Option<Error>,
 }
 
 impl Follow {
-    fn run(mut self) -> Result<(), Failure> {
-        self.follow()?;
+    fn run(mut self) -> Result<End, Failure> {
+        let end = self.follow()?;
+        if let Some(error) = self.unwritten.take_if(|_| self.assembly.newest().is_none()) {
+            return Err(Failure::Problem(format!(
+                "{error}; such an object cannot be saved: let somebody write all of it"
+            )));
+        }
         // The region ends with this, and nobody saves what he has not seen.
         while self.is_busy() && !self.ends.load(Ordering::Acquire) {
             std::thread::sleep(LOOK / 10);
         }
-        Ok(())
+        Ok(end)
+    }
+
+    /// Whether the name is another object's by now, and the next run is to be followed.
+    fn has_next_run(&self) -> Result<bool, Failure> {
+        let Some(objects) = self.objects.as_ref().filter(|_| !self.due.follow.is_zero()) else { return Ok(false) };
+        let there = objects.names().get(self.object.name())?;
+        Ok(there.is_some_and(|there| there.id != self.object.description().id))
     }
 
     /// Whether the version that was put together last is still to be saved.
@@ -164,7 +191,7 @@ impl Follow {
         self.assembly.newest().is_some_and(|newest| newest > self.done.load(Ordering::Acquire))
     }
 
-    fn follow(&mut self) -> Result<(), Failure> {
+    fn follow(&mut self) -> Result<End, Failure> {
         // Without the permission it goes on as it is.
         let _ = priority::step_back(self.due.nice);
         let mut seen = self.object.description().initial;
@@ -176,12 +203,16 @@ impl Follow {
                     gone = gone.filter(|_| !self.object.is_alive().unwrap_or(true));
                     continue;
                 }
-                Err(Error::Ended { .. } | Error::Lost { .. } | Error::Removed { .. }) => {
+                Err(error @ (Error::Ended { .. } | Error::Lost { .. } | Error::Removed { .. })) => {
+                    if matches!(error, Error::Removed { .. }) && self.has_next_run()? {
+                        return Ok(End::NextRun);
+                    }
                     if gone.get_or_insert_with(Instant::now).elapsed() < self.due.follow.max(GRACE) {
                         std::thread::sleep(LOOK);
                         continue;
                     }
-                    return self.end();
+                    self.end()?;
+                    return Ok(End::Over);
                 }
                 Err(error) => return Err(error.into()),
             };
@@ -209,7 +240,7 @@ impl Follow {
             };
             let is_taken = self.take(version, is_asked)?;
             if is_taken && self.due.once {
-                return Ok(());
+                return Ok(End::Over);
             }
             if is_asked && !is_taken {
                 self.asked = Some(version);
@@ -219,7 +250,7 @@ impl Follow {
                 seen = version;
             }
         }
-        Ok(())
+        Ok(End::Over)
     }
 
     /// What to do with the versions above one, up to the newest.
@@ -263,6 +294,11 @@ impl Follow {
             matches!(asked, Ok(true))
         };
         let taken = match self.assembly.take_if(version, READ, is_due) {
+            // A newer one may have a writer for them.
+            Err(error @ Error::Lost { .. }) if is_unwritten(&error) => {
+                self.unwritten = Some(error);
+                return Ok(false);
+            }
             // Its writers went on before it was read, and there is a newer one; or somebody removed the object.
             Err(Error::Lost { .. } | Error::LostElsewhere { .. } | Error::Removed { .. }) => return Ok(false),
             other => other?,
@@ -299,4 +335,9 @@ impl Follow {
         }
         Ok(())
     }
+}
+
+/// Whether elements of a version cannot be had because nobody has ever written them.
+fn is_unwritten(error: &Error) -> bool {
+    matches!(error, Error::Lost { losses, .. } if losses.iter().any(|part| part.who.is_none()))
 }

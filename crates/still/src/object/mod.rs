@@ -1,7 +1,7 @@
 //! Objects, for the commands that know them beside regions.
 //!
-//! A name on a command line means a region, a group or an arena where there is one, else an object. `objects/NAME` always
-//! means the object: its fragments lie there, and no region has that name.
+//! A name on a command line means a region, a group or an arena where there is one, else an object. `objects/NAME` means the object
+//! NAME also where a region has that name, unless an object is called `objects/NAME` itself.
 
 mod drawing;
 mod elements;
@@ -47,12 +47,14 @@ pub fn find(context: &Context, name: &str) -> Result<Option<Object>, Failure> {
     if inspect::is_handed_out(&context.dir, name) {
         return Ok(None);
     }
-    if let Some(own) = name.strip_prefix(PLACE).and_then(|rest| rest.strip_prefix('/'))
-        && let Some(object) = named(context, own)?
-    {
-        return Ok(Some(object));
+    let whole = named(context, name);
+    if let Some(own) = name.strip_prefix(PLACE).and_then(|rest| rest.strip_prefix('/')) {
+        return match whole? {
+            Some(object) => Ok(Some(object)),
+            None => named(context, own),
+        };
     }
-    match named(context, name) {
+    match whole {
         Ok(None) => Ok(None),
         // What is wrong with objects is not the business of who means a region.
         found => {

@@ -63,7 +63,9 @@ pub fn run(context: &Context, name: &str, is_forced: bool) -> Result<Option<(Str
             Err(error) => return Err(error.into()),
         },
         Err(Failure::Object(error)) if is_damaged(&error) => {
-            let own = name.strip_prefix(PLACE).and_then(|rest| rest.strip_prefix('/'));
+            let is_whole =
+                look(context)?.is_some_and(|objects| objects.list().is_ok_and(|all| all.contains(&name.into())));
+            let own = name.strip_prefix(PLACE).and_then(|rest| rest.strip_prefix('/')).filter(|_| !is_whole);
             (own.unwrap_or(name).to_owned(), 0)
         }
         Err(failure) => return Err(failure),

@@ -27,6 +27,7 @@ impl Told {
         };
         let initial = match attributes.get(assembly::INITIAL) {
             Some(Scalar::Int(initial)) => u64::try_from(*initial).ok()?,
+            Some(Scalar::Text(digits)) => digits.parse().ok()?,
             _ => 0,
         };
         Some(Told(Description { text: text.clone(), bindings, initial, id: NonZeroU64::MIN }))

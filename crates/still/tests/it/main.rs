@@ -7,6 +7,7 @@ mod drepl;
 mod enclave;
 mod fields;
 mod nodes;
+mod object_runs;
 mod objects;
 mod pages;
 mod polite;
