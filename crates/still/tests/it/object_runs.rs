@@ -111,7 +111,7 @@ fn a_name_means_the_object_that_is_called_so() {
     assert_eq!(scene.ok(&["get", "objects/x", "u[0]"]), "1\n");
     publish_all(&scene, "objects/x", [2]);
     assert_eq!(scene.ok(&["get", "objects/x", "u[0]"]), "2\n");
-    assert_eq!(scene.json(&["show", "objects/x", "--json"])["newest"], 2);
+    assert_eq!(scene.json(&["show", "objects/x", "--json"])["object"]["name"], "objects/x");
     scene.ok(&["rm", "objects/x"]);
     assert_eq!(objects(&scene).list().unwrap(), ["x"]);
     // One that cannot be understood is meant, too.
