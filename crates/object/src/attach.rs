@@ -81,8 +81,9 @@ impl WriteOptions {
         self
     }
 
-    /// How long to wait for a living writer to detach elements that this one wants, and for the version of
-    /// [`version`](WriteOptions::version); 10 seconds by default. Whether the fragment counts on all nodes, and the content of the newest
+    /// How long to wait for a living writer to detach elements that this one wants, for the version of
+    /// [`version`](WriteOptions::version), and without that for the newest version of who detached the elements, if others have still to
+    /// publish it; 10 seconds by default. Whether the fragment counts on all nodes, and the content of the newest
     /// complete version, are waited for in any case, 30 seconds at least.
     pub fn wait(mut self, timeout: Duration) -> Self {
         self.wait = timeout;
@@ -274,6 +275,13 @@ impl WriteOptions {
                 return Ok(Attempt::Taken(observer, seen));
             }
         }
+        // Who leaves between two versions leaves the newest for who comes after him, and the others may have still to publish it.
+        if self.version.is_none()
+            && !deadline.left().is_zero()
+            && waiting::may_follow(shared, &members, &standings, &leaving, version)?
+        {
+            return Ok(Attempt::Taken(None, seen));
+        }
         // Of several nodes a home says whether what those published who are gone is complete with a newer version than is known here.
         let is_shared = !leaving.is_empty() && members.follows.is_some();
         if is_shared && self.version.is_none() {
@@ -343,8 +351,12 @@ impl WriteOptions {
 
     fn make_region(&self, shared: &Shared, number: u32, fragment: &Fragment) -> Result<(Region, VariableId)> {
         let arena = shared.site.arena()?;
-        let mut options =
-            Region::options().arena(&arena).run(shared.description.id).keep(self.keep).trust(shared.site.trust);
+        let mut options = Region::options()
+            .arena(&arena)
+            .run(shared.description.id)
+            .keep(self.keep)
+            .keep_common(true)
+            .trust(shared.site.trust);
         if fragment.size_bytes() < THREADS_BYTES {
             options = options.threads(1);
         }
@@ -397,7 +409,7 @@ impl WriteOptions {
 enum Attempt {
     /// And whether it takes the place of one that is gone.
     Attached(Box<WriteFragment>, bool),
-    /// A living writer has some of the elements, and may still detach them.
+    /// A living writer has some of the elements, and may still detach them; or has still to publish what the one who detached them did.
     Taken(Option<Observer>, u32),
     /// A newer version became complete meanwhile.
     Late,

@@ -320,10 +320,14 @@ impl Board {
     /// # Errors
     /// [`Error::Locked`] if somebody has had it for long; [`Error::Removed`] if the name is not this object's any more.
     pub(crate) fn lock(&self) -> Result<LockedBoard<'_>> {
-        self.lock_within(LOCKED_MAX)
+        let locked = self.lock_within(LOCKED_MAX)?;
+        // Whoever was removing the object may have died before the board went.
+        self.check_named()?;
+        Ok(locked)
     }
 
-    /// As [`lock`](Board::lock), and waits at most so long for who has it.
+    /// As [`lock`](Board::lock), and waits at most so long for who has it. Also where the name is gone, and what is left of the object is to
+    /// go: for who removes it, and for a runtime.
     pub(crate) fn lock_within(&self, limit: Duration) -> Result<LockedBoard<'_>> {
         let begin = Instant::now();
         let mut pause = Duration::from_micros(20);

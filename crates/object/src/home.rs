@@ -5,8 +5,8 @@
 //! on a version is complete where the home of the object says so, which the runtime of each node publishes in a region of its own.
 
 use crate::board::{Entry, LockedBoard};
-use crate::error::{Error, Result};
-use crate::member::Members;
+use crate::error::{Error, Result, Writer};
+use crate::member::{Member, Members};
 use crate::runtime::{self, Connection, Reply, Request};
 use crate::shared::Shared;
 use crate::waiting::{self, Deadline, LOOK};
@@ -79,6 +79,22 @@ fn hear(shared: &Shared, deadline: Deadline) -> Result<()> {
                 return Err(Error::Unheard { name: shared.name.clone(), waited: deadline.waited() });
             }
             None => {}
+        }
+    }
+}
+
+impl Members {
+    /// # Errors
+    /// [`Error::InUse`] if a writer lives.
+    pub(crate) fn check_in_use(&mut self, shared: &Shared) -> Result<()> {
+        let standings = self.standings(shared)?;
+        let is_living = |(number, member): &(&u32, &Member)| {
+            (member.left.is_none() || member.is_kept())
+                && standings.get(number).is_some_and(|standing| standing.is_alive)
+        };
+        match self.list.iter().find(is_living) {
+            Some((_, member)) => Err(Error::InUse { name: shared.name.clone(), who: Writer(member.who()).to_string() }),
+            None => Ok(()),
         }
     }
 }

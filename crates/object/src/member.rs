@@ -1,7 +1,7 @@
 //! The writers of an object, as its board and their regions tell.
 
 use crate::board::{Attached, Entry, LockedBoard, News, Position};
-use crate::error::{Error, Result, Writer as Named};
+use crate::error::Result;
 use crate::shared::{self, COMPLETE, HERE, Shared};
 use drepl::{Fragment, IndexSet};
 use std::collections::{BTreeMap, BTreeSet};
@@ -34,6 +34,8 @@ pub(crate) struct Member {
     observer: Option<Observer>,
     /// When it was found alive last, if somebody waited for the end of its process by then.
     found_alive: Option<Instant>,
+    /// A version that all had, and that it let go for want of room.
+    pub(crate) lapsed: Option<Version>,
 }
 
 /// Whether a fragment counts on all nodes.
@@ -138,7 +140,9 @@ impl Member {
         };
         let versions = observer.versions();
         let newest = versions.last().map(|version| version.version);
+        let lapsed = observer.lapsed().filter(|_| !is_remote);
         let present = versions.iter().filter(|version| !version.retiring).map(|version| version.version).collect();
+        self.lapsed = lapsed;
         self.found_alive = if is_told && is_alive { found.or_else(|| Some(Instant::now())) } else { None };
         Ok(Standing { is_alive, newest, present })
     }
@@ -262,6 +266,7 @@ impl Members {
                         verdict: None,
                         observer: None,
                         found_alive: None,
+                        lapsed: None,
                     };
                     self.list.insert(number, member);
                     self.begin_heir(number);
@@ -326,20 +331,6 @@ impl Members {
             own.iter().any(|one| wanted.boxes().iter().any(|other| one.meets(other)))
         };
         self.list.values().any(|member| member.is_remote() && member.is_in(version) && meets(member))
-    }
-
-    /// # Errors
-    /// [`Error::InUse`] if a writer lives.
-    pub(crate) fn check_in_use(&mut self, shared: &Shared) -> Result<()> {
-        let standings = self.standings(shared)?;
-        let is_living = |(number, member): &(&u32, &Member)| {
-            (member.left.is_none() || member.is_kept())
-                && standings.get(number).is_some_and(|standing| standing.is_alive)
-        };
-        match self.list.iter().find(is_living) {
-            Some((_, member)) => Err(Error::InUse { name: shared.name.clone(), who: Named(member.who()).to_string() }),
-            None => Ok(()),
-        }
     }
 
     /// How far each is, all at one instant: else a version that all had might be in none of the lists, because one of them had

@@ -5,10 +5,11 @@ use crate::member::{Member, Members, Standing};
 use crate::runtime;
 use crate::shared::Shared;
 use drepl::IndexSet;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
 use stillframe_roster::ledger::Ledger;
 use stillframe_roster::readiness::{Cause, Loss, Readiness, Share};
+use stillframe_roster::roster::Closure;
 use stillframe_roster::writer::Version;
 
 /// Longest sleep before who waits looks whether a writer died: it is to be known within 10 ms.
@@ -49,13 +50,72 @@ impl Deadline {
     }
 }
 
-/// The newest complete version that can be had. The initial one is complete from the beginning.
+/// The newest complete version that can be had. The initial one is complete from the beginning, and what remains where a newer one
+/// [had to go](newest_lapsed).
 ///
 /// Without a runtime that is the newest that all writers have. Once the node has had one, programs of other nodes may take a writer's
 /// place, so that a version counts only up to the newest of which the home has said that it is complete.
 pub(crate) fn newest_complete(shared: &Shared, members: &Members, ledger: &Ledger) -> Result<Version> {
     let (initial, most) = (ledger.initial(), members.newest_countable());
     Ok(ledger.newest_whole_within(initial, most).map_err(shared.scattered())?.unwrap_or(initial))
+}
+
+/// The newest version that was complete and that writers let go for want of room, where no complete one can be had.
+fn newest_lapsed(shared: &Shared, members: &Members, ledger: &Ledger) -> Result<Option<Version>> {
+    let (initial, most) = (ledger.initial(), members.newest_countable());
+    let is_counted = |member: &&Member| !member.is_refused();
+    let lapsed = members.list.values().filter(is_counted).filter_map(|member| member.lapsed);
+    let lapsed: BTreeSet<Version> = lapsed.filter(|version| *version > initial && *version <= most).collect();
+    for version in lapsed.into_iter().rev() {
+        // All that wrote when it went had it; somebody may have joined them since who has not.
+        let mut owners = ledger.records().filter(|record| record.elements(version).is_some());
+        if owners.all(|owner| owner.has_reached(version))
+            && ledger.roster(version).closure().map_err(shared.scattered())? == Closure::Closed
+        {
+            return Ok(Some(version));
+        }
+    }
+    Ok(None)
+}
+
+/// The newest version that was complete, whether or not all of it can still be had: by what this node's writers tell.
+pub(crate) fn newest_reached(shared: &Shared, members: &Members, ledger: &Ledger) -> Result<Version> {
+    let newest = newest_complete(shared, members, ledger)?;
+    match newest == ledger.initial() {
+        true => Ok(newest_lapsed(shared, members, ledger)?.unwrap_or(newest)),
+        false => Ok(newest),
+    }
+}
+
+/// Whether a version that former writers published above another one, and left behind when they detached, may still become complete: all of its
+/// other writers have it, or live and have still to publish it. Those who began with the older one or after it are no part of what goes on.
+pub(crate) fn may_follow(
+    shared: &Shared,
+    members: &Members,
+    standings: &BTreeMap<u32, Standing>,
+    former: &[u32],
+    above: Version,
+) -> Result<bool> {
+    let mut left = BTreeMap::new();
+    for number in former {
+        let (Some(member), Some(standing)) = (members.list.get(number), standings.get(number)) else { continue };
+        let newest = standing.newest.filter(|newest| *newest > above && !member.is_remote());
+        let has_left = |newest: &Version| member.left_for_good == newest.checked_add(1);
+        if let Some(newest) = newest.filter(has_left) {
+            left.insert(newest, member.from);
+        }
+    }
+    let Some((version, from)) = left.pop_last() else { return Ok(false) };
+    let may_have = |(number, member): (&u32, &Member)| {
+        let standing = standings.get(number).cloned().unwrap_or_default();
+        let is_to_publish = standing.is_alive && standing.newest < Some(version);
+        standing.present.contains(&version) || is_to_publish && member.from <= from.max(above)
+    };
+    if !members.list.iter().filter(|(_, member)| member.is_in(version)).all(may_have) {
+        return Ok(false);
+    }
+    let ledger = members.published_ledger(shared, standings)?;
+    Ok(ledger.roster(version).closure().map_err(shared.scattered())? == Closure::Closed)
 }
 
 /// The newest version that was complete, whether or not this node still has its part of it.
@@ -65,7 +125,7 @@ pub(crate) fn newest_complete(shared: &Shared, members: &Members, ledger: &Ledge
 pub(crate) fn newest_known(shared: &Shared, members: &mut Members) -> Result<Version> {
     let ledger = members.ledger(shared)?;
     check_there(shared, members)?;
-    let mut newest = newest_complete(shared, members, &ledger)?;
+    let mut newest = newest_reached(shared, members, &ledger)?;
     if members.follows.is_some() {
         let announced = members.announced(shared)?;
         // Who is not accepted yet may have a part in it, and may be refused.
@@ -76,11 +136,11 @@ pub(crate) fn newest_known(shared: &Shared, members: &mut Members) -> Result<Ver
     Ok(newest)
 }
 
-/// How far each writer is, of a board that is locked, and the newest complete version.
+/// How far each writer is, of a board that is locked, and the newest complete version, whether or not all of it can still be had.
 pub(crate) fn survey(shared: &Shared, members: &mut Members) -> Result<(BTreeMap<u32, Standing>, Version)> {
     let standings = members.standings(shared)?;
     let ledger = members.ledger_of(shared, &standings)?;
-    let newest = newest_complete(shared, members, &ledger)?;
+    let newest = newest_reached(shared, members, &ledger)?;
     Ok((standings, newest))
 }
 
@@ -130,7 +190,7 @@ pub(crate) fn look(shared: &Shared, members: &mut Members, version: Version, wan
     };
     // Nobody attaches to a version that is older than a complete one, so that what nobody has of it does not come.
     let readable = newest_complete(shared, members, &ledger)?;
-    let mut newest = readable;
+    let mut newest = newest_reached(shared, members, &ledger)?;
     if waiting.iter().any(|share| share.who.is_none()) && members.follows.is_some() {
         newest = newest.max(members.announced(shared)?);
     }
@@ -317,6 +377,8 @@ pub(crate) fn wait_newer(
         let next = present.filter(|version| *version > newest).min().unwrap_or(newest.saturating_add(1));
         let readiness = ledger.readiness(next, &shape).map_err(shared.scattered())?;
         let name = || shared.name.clone();
+        // Where a newer one was complete, nobody means the initial version, which is zeros.
+        let complete = (newest_reached(shared, members, &ledger)? == newest).then_some(newest);
         let waiting = match readiness {
             Readiness::Waiting(shares) => shares,
             // Another one may become complete in spite of it: what died can be attached anew.
@@ -326,7 +388,7 @@ pub(crate) fn wait_newer(
                 });
                 if !others {
                     let losses = Members::losses(shared, &losses);
-                    return Err(Error::Lost { name: name(), version: next, losses, complete: Some(newest) });
+                    return Err(Error::Lost { name: name(), version: next, losses, complete });
                 }
                 losses.into_iter().map(|loss| loss.share).collect()
             }
@@ -336,7 +398,7 @@ pub(crate) fn wait_newer(
         ended = if have_ended(shared, members, &standings)? { ended.or_else(|| Some(Instant::now())) } else { None };
         let left = deadline.left();
         if ended.is_some_and(|since| since.elapsed() >= GRACE || left.is_zero()) {
-            return Err(Error::Ended { name: name(), complete: Some(newest) });
+            return Err(Error::Ended { name: name(), complete });
         }
         if left.is_zero() {
             let (waited, waiting) = (deadline.waited(), Members::parts(shared, &waiting));

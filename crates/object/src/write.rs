@@ -352,7 +352,7 @@ impl WriteFragment {
         let shared = self.shared.clone();
         let standings = self.members.look(&shared)?;
         let ledger = self.members.ledger_of(&shared, &standings)?;
-        let newest = waiting::newest_complete(&shared, &self.members, &ledger)?;
+        let newest = waiting::newest_reached(&shared, &self.members, &ledger)?;
         let open = open_epochs(&ledger, newest).map_err(shared.scattered())?;
         let is_peer = |member: &Member| member.left.is_none() || !open.is_empty() && member.is_of(newest);
         let others = self.members.list.iter().filter(|(number, member)| **number != self.number && is_peer(member));

@@ -286,7 +286,7 @@ fn full(arguments: &[String]) {
                 let _ = writer.take().unwrap().detach();
             }
         }
-        // A writer that has no room lets the newest complete version go before it fails. What is there is whole.
+        // A writer that has no room keeps the newest complete version, whether it fails or leaves one out. What is there is whole.
         newest = object.newest().unwrap();
         match reader.reattach(newest, LONG) {
             Ok(()) => {

@@ -18,6 +18,8 @@ mod names;
 mod odd;
 mod relay;
 mod removed;
+mod repartition;
+mod room;
 mod runtimes;
 #[path = "../../../stillframe/tests/it/common/seed.rs"]
 mod seed;

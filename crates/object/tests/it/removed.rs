@@ -106,6 +106,26 @@ fn an_object_that_was_removed_in_part_gives_no_zeros() {
     assert_eq!(out, [9; 32], "nothing is given for data");
 }
 
+/// The name goes first, the board last: who removed the object may have died between, and a handle of before is still there.
+#[test]
+fn nobody_attaches_to_an_object_that_was_removed_in_part() {
+    let _watchdog = watchdog(60);
+    let dir = Dir::new("half");
+    let object = written(&dir, 5, 42);
+    let id = object.description().id;
+    let mut early = object.write("{ var v [x:4] = u[x] }").attach().unwrap();
+    assert!(dir.objects().names().remove("u", id).unwrap());
+    assert_removed("attached", object.write("{ var v [x:4] = u[x+4] }").attach().map(drop));
+    assert_removed("collected", object.collect());
+    early.publish(43).unwrap();
+    assert_removed("detached", early.detach());
+    // Whoever comes to remove it takes away the rest.
+    dir.objects().remove_object(&object, false).unwrap();
+    assert_eq!(std::fs::read_dir(dir.path().join(".objects/boards")).unwrap().count(), 0);
+    assert!(inspect::regions(&dir.path().join("objects")).unwrap().is_empty());
+    write(&create(&dir, 5), 6);
+}
+
 #[test]
 fn an_object_that_nobody_has_written_is_there() {
     let _watchdog = watchdog(60);

@@ -189,6 +189,15 @@ impl Head {
         self.map.word64(head::TENTATIVE_AT).store(sequence, Ordering::Release);
     }
 
+    /// Number of the newest common version that was let go before there was a newer one; 0 if none was.
+    pub(crate) fn lapsed(&self) -> u64 {
+        self.map.word64(head::LAPSED_AT).load(Ordering::Acquire)
+    }
+
+    pub(crate) fn set_lapsed(&self, version: u64) {
+        self.map.word64(head::LAPSED_AT).store(version, Ordering::Release);
+    }
+
     pub(crate) fn set_descriptor(&self, slot: usize, descriptor: &Descriptor) {
         let at = head::descriptor_at(slot) + 8;
         let words = descriptor.encode();

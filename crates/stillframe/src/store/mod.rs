@@ -128,6 +128,7 @@ impl Store {
         let tables = Tables::new(place.open_tables(BLOCKS_MAX * BLOCK_BYTES as u64)?, name);
         let head = Head::at(place.map_head()?).with_bell(place.bell());
         head.set_tentative(0);
+        head.set_lapsed(0);
         // Of a producer that was killed.
         head.set_waiting(false);
         head.set_skipping(0);
