@@ -14,8 +14,9 @@ fn opened(dir: &Path) -> Object {
     Objects::options().dir(dir).open().unwrap().create("u", "var u [8] int32").create().unwrap()
 }
 
+/// Waits for nobody who has still to publish what the one before had.
 fn half(object: &Object, first: i64) -> WriteFragment {
-    object.write("{ var v [x:4] = u[x+first] }").bind("first", first).attach().unwrap()
+    object.write("{ var v [x:4] = u[x+first] }").bind("first", first).wait(Duration::ZERO).attach().unwrap()
 }
 
 fn publish(fragment: &mut WriteFragment, version: u64, value: i32) {

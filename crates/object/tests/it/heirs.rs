@@ -47,7 +47,7 @@ fn an_heir_that_goes_without_a_version_takes_none_away() {
     publish(&mut a, 2);
     a.detach().unwrap();
     assert_eq!(read_newest(&object), 1);
-    left(&object).attach().unwrap().detach().unwrap();
+    left(&object).wait(Duration::ZERO).attach().unwrap().detach().unwrap();
     publish(&mut b, 2);
     assert_eq!(read_newest(&object), 1, "{:?}", object.writers());
     publish(&mut b, 3);
@@ -66,7 +66,7 @@ fn an_heir_goes_on_from_the_complete_version_whatever_the_one_before_had_publish
     (1..=5).for_each(|version| publish(&mut a, version));
     (1..=2).for_each(|version| publish(&mut b, version));
     drop(a);
-    let mut heir = left(&object).attach().unwrap();
+    let mut heir = left(&object).wait(Duration::ZERO).attach().unwrap();
     assert_eq!(heir.version(), 2);
     (3..=5).for_each(|version| publish(&mut b, version));
     assert_eq!(read_newest(&object), 2, "{:?}", object.writers());
@@ -86,7 +86,7 @@ fn an_heir_of_a_part_takes_no_version_away() {
     publish(&mut b, 1);
     publish(&mut a, 2);
     a.detach().unwrap();
-    let mut heir = object.write("{ var v [x:2] = u[x] }").attach().unwrap();
+    let mut heir = object.write("{ var v [x:2] = u[x] }").wait(Duration::ZERO).attach().unwrap();
     publish(&mut heir, 2);
     publish(&mut b, 2);
     assert_eq!(read_newest(&object), 1, "{:?}", object.writers());

@@ -257,7 +257,7 @@ fn writers_killed_at_every_point() {
 /// Takes the places of the writers of the first rows, all at once.
 fn heir(arguments: &[String]) {
     let object = opened(Path::new(&arguments[0]));
-    let _fragment = object.write("{ var u [x:2,y:700] = u[x,y] }").attach().unwrap();
+    let _fragment = object.write("{ var u [x:2,y:700] = u[x,y] }").wait(Duration::ZERO).attach().unwrap();
     say("attached");
     helper::wait_for_word();
 }

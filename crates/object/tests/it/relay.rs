@@ -475,7 +475,7 @@ fn other() {
         object.relay().tell(&[remote(1, 0, 1, 1)]).unwrap();
         std::process::exit(0);
     }
-    let fragment = object.write(SECOND).zeros().attach().unwrap();
+    let fragment = object.write(SECOND).zeros().wait(Duration::ZERO).attach().unwrap();
     assert_eq!(fragment.version(), 1);
     std::process::exit(0);
 }

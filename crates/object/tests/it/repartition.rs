@@ -43,9 +43,11 @@ fn assert_begins(fragment: &mut WriteFragment, version: u64) {
     assert!(fragment.variable_mut::<i32>("v").unwrap().iter().all(|value| *value == version as i32));
 }
 
-/// Attaches the right half, publishes five versions, and does nothing more.
+/// Attaches the right half, publishes five versions once it is told to, and does nothing more.
 fn slow(arguments: &[String]) {
     let mut fragment = attach(&opened(Path::new(&arguments[0])), 4, 4, LONG);
+    say("attached");
+    helper::wait_for_word();
     (1..=5).for_each(|version| publish(&mut fragment, version));
     say("published");
     helper::wait_for_word();
@@ -97,7 +99,9 @@ fn nobody_waits_for_a_rank_that_has_died() {
     let dir = Dir::new("died");
     let (patient, asked) = counting(&dir);
     let mut b = start("slow", &[dir.path().to_str().unwrap()]);
+    b.expect("attached");
     let mut a = attach(&patient, 0, 4, LONG);
+    b.tell();
     (1..=7).for_each(|version| publish(&mut a, version));
     b.expect("published");
     let before = asked.load(Ordering::SeqCst);
