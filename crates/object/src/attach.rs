@@ -275,8 +275,10 @@ impl WriteOptions {
                 return Ok(Attempt::Taken(observer, seen));
             }
         }
-        // Who leaves between two versions leaves the newest for who comes after him, and the others may have still to publish it.
+        // Who leaves between two versions leaves the newest for who comes after him, and the others may have still to publish it. Of several
+        // nodes a home says what becomes of it.
         if self.version.is_none()
+            && members.follows.is_none()
             && !deadline.left().is_zero()
             && waiting::may_follow(shared, &members, &standings, &leaving, version)?
         {

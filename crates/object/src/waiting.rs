@@ -87,8 +87,8 @@ pub(crate) fn newest_reached(shared: &Shared, members: &Members, ledger: &Ledger
     }
 }
 
-/// Whether a version that former writers published above another one, and left behind when they detached, may still become complete: all of its
-/// other writers have it, or live and have still to publish it. Those who began with the older one or after it are no part of what goes on.
+/// Whether a version that former writers published above another one, and left behind when they detached, may still become complete:
+/// all of its other writers have it, or live and have still to publish it. Those who began with the older one or after it are no part of what goes on.
 pub(crate) fn may_follow(
     shared: &Shared,
     members: &Members,
