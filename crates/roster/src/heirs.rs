@@ -20,6 +20,11 @@ impl Ledger {
         self.ended.insert(writer, from);
     }
 
+    /// Lets a writer that its node will tell of be a member of no version from one on, if it is not known already when it ended.
+    pub(crate) fn expect_end(&mut self, writer: Writer, from: Version) {
+        self.ended.entry(writer).or_insert(from);
+    }
+
     /// From which version on another has a writer's place, if its node may not know that.
     pub fn ended(&self, writer: Writer) -> Option<Version> {
         self.ended.get(&writer).copied()
@@ -41,11 +46,23 @@ impl Ledger {
         self.ended.remove(&writer);
     }
 
-    /// Whether a fragment can have taken the place of one that is gone: it is in all versions that were proposed since.
+    /// Whether a fragment can have taken the place of one that is gone: it is in all versions that were proposed since, until it ended.
     pub(crate) fn may_inherit(&self, young: &Record, from: Version) -> bool {
+        let end = young.end().unwrap_or(Version::MAX);
+        let mut settled = self.settled.range(from..).take_while(|(version, _)| **version < end);
         !self.planted.has(Bug::Disinherited)
-            && self.settled.range(from..).all(|(version, epoch)| *epoch >= from && young.has_reached(*version))
+            && settled.all(|(version, epoch)| *epoch >= from && young.has_reached(*version))
     }
+
+    /// Whether a writer that has ended has a part in versions that were proposed, from one on: nobody from before that takes its place.
+    pub(crate) fn is_of_fixed(&self, ended: &Record, from: Version) -> bool {
+        !self.is_lost(ended.writer.node)
+            && self
+                .settled
+                .range(from..)
+                .any(|(version, _)| ended.elements(*version).is_some() && ended.has_reached(*version))
+    }
+
     /// Whether versions that were proposed lack just a stage like this one, which begins with one of them: then it was accepted, and
     /// its runtime ended before it had written that down.
     pub(crate) fn lacks(&self, record: &Record, from: Version) -> bool {

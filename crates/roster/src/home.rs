@@ -178,6 +178,7 @@ impl Home {
         let Some(known) = known.filter(|_| !self.is_fenced && !self.ledger.is_lost(node)) else {
             return BTreeSet::new();
         };
+        let is_first = known.is_none();
         match known {
             Some(known) if known.report.serial >= report.serial && !self.ledger.planted.has(Bug::OldReports) => {
                 return BTreeSet::new();
@@ -192,7 +193,9 @@ impl Home {
         }
         let mut touched = BTreeSet::from([node]);
         if self.is_leading {
+            let displaced = if is_first { self.exclude_returned(node) } else { Vec::new() };
             self.merge(node, false);
+            self.name_heirs(displaced);
             touched.extend(self.settle_disputes());
             touched.extend(self.ledger.unheard());
         }
@@ -242,9 +245,6 @@ impl Home {
     /// Learns from the reports what former homes accepted, and may have announced.
     fn take_over(&mut self) {
         let nodes: Vec<Node> = self.nodes.keys().copied().collect();
-        for node in &nodes {
-            self.merge(*node, true);
-        }
         if !self.planted().has(Bug::ForgetfulHome) {
             let pins = |report: &Report, version| report.pins.iter().any(|pin| pin.version == version);
             let holds = |node: &Node, version| self.known(*node).is_some_and(|known| pins(&known.report, version));
@@ -272,9 +272,14 @@ impl Home {
             settled.into_iter().for_each(|(version, epoch)| _ = self.ledger.settle(version, epoch));
             self.ledger.taken_over = Some(self.announced.clone());
         }
+        let reports: Vec<Arc<Report>> = self.nodes.values().flatten().map(|known| known.report.clone()).collect();
+        let proposals = self.reported_proposals();
+        let displaced = reports.iter().flat_map(|report| self.exclude_absent(report, &proposals)).collect();
+        for node in &nodes {
+            self.merge(*node, true);
+        }
         // Whoever wants a place may have a lower number than who has a version whole with the writer that had it.
         nodes.iter().for_each(|node| self.note_accepted(*node));
-        let reports: Vec<Arc<Report>> = self.nodes.values().flatten().map(|known| known.report.clone()).collect();
         reports.iter().for_each(|report| self.note_floor(report));
         for node in nodes {
             self.forget_published(node);
@@ -282,6 +287,7 @@ impl Home {
         }
         // All that was published has to be known by now: it says who was in a version.
         self.settle_disputes();
+        self.name_heirs(displaced);
     }
 
     /// Announces what is pinned everywhere, gives up what cannot be, and proposes the newest version that is whole; whether it did
@@ -465,6 +471,8 @@ impl Home {
     }
 }
 
+#[path = "absence.rs"]
+mod absence;
 #[path = "ceiling.rs"]
 mod ceiling;
 #[path = "merging.rs"]

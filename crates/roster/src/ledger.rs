@@ -313,7 +313,8 @@ impl Ledger {
             }
             let version = stage.from.max(theirs.from);
             // Two of one version both of which were accepted: one took the place of the other, of which nothing was left.
-            if other.has_ended() && (!is_accepted || theirs.from == stage.from) {
+            let may_precede = || theirs.from == stage.from && !self.is_of_fixed(other, theirs.from);
+            if other.has_ended() && (!is_accepted || may_precede()) {
                 // What a version that may be complete consists of stays.
                 let fixed = self.settled.keys().next_back().copied().max(whole).filter(|fixed| *fixed >= stage.from);
                 if let Some(settled) = fixed.filter(|_| !is_accepted && !self.planted.has(Bug::Robbed)) {

@@ -27,6 +27,11 @@ impl Home {
         for gone in own.filter(|writer| !told.contains_key(writer)).collect::<Vec<_>>() {
             self.ledger.forget(gone);
         }
+        // Of those that it will never tell of nobody has to hear.
+        let ended = self.ledger.ended_of(node).map(|(writer, _)| writer);
+        for gone in ended.filter(|writer| !told.contains_key(writer)).collect::<Vec<_>>() {
+            self.ledger.note_heard(gone);
+        }
         // What this report makes whole its own node has weighed against what it declares.
         let whole = self.whole_before(&report.writers);
         for told in self.in_order(&report.writers) {

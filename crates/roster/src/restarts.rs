@@ -27,6 +27,7 @@ impl Home {
     /// The runtime of a machine was started again: as another node, which will report the same writers by other names. Until
     /// this both write the same, and what the new one reports is refused. Nodes with a new decision are returned.
     pub fn replace(&mut self, former: Node, node: Node) -> BTreeSet<Node> {
+        self.carry_ended(former, node);
         let own: Vec<Writer> = self.ledger.records_of(former).map(|record| record.writer).collect();
         own.into_iter().for_each(|writer| self.ledger.forget(writer));
         self.nodes.remove(&former);

@@ -1,5 +1,6 @@
 //! The integration tests of this crate: one executable, as each is linked on its own.
 
+mod absent;
 mod ceilings;
 mod excused;
 mod heirs;

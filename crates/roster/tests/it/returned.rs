@@ -257,24 +257,28 @@ fn a_fragment_that_was_accepted_counts_though_nobody_wrote_that_down() {
 #[test]
 fn places_of_writers_that_are_back_are_taken_only_above_what_they_have_whole() {
     for (heir, again, is_apart) in [(1, 5, false), (7, 5, false), (1, 5, true), (7, 5, true), (5, 1, true)] {
-        let (mut writing, mut waiting) = (node(0), node(heir));
-        let mut home = Home::new(1, range(0, 8), 0, [0, heir].map(Node));
+        // Both halves may be of one node, or one of them on a node that is known under its next number only to the new home.
+        let (mut writing, mut other, mut waiting) = (node(0), node(8), node(heir));
+        let mut home = Home::new(1, range(0, 8), 0, [0, heir, 8].map(Node));
         home.set_margin(4);
-        let halves = [(who(0, 1), range(0, 4)), (who(0, 2), range(4, 8))];
-        halves.iter().for_each(|(who, half)| writing.declare(*who, Stage::member(1, half.clone())).unwrap());
-        let publish = |writing: &mut Runtime, version| {
-            halves.iter().for_each(|(who, _)| writing.publish(who.writer, version).unwrap());
+        let (first, second) = (who(0, 1), who(if is_apart { 8 } else { 0 }, 2));
+        writing.declare(first, Stage::member(1, range(0, 4))).unwrap();
+        let of_second = if is_apart { &mut other } else { &mut writing };
+        of_second.declare(second, Stage::member(1, range(4, 8))).unwrap();
+        let publish = |writing: &mut Runtime, other: &mut Runtime, version| {
+            writing.publish(first.writer, version).unwrap();
+            let of_second = if is_apart { other } else { writing };
+            of_second.publish(second.writer, version).unwrap();
         };
-        publish(&mut writing, 1);
-        exchange(&mut home, &mut [&mut writing, &mut waiting]);
+        publish(&mut writing, &mut other, 1);
+        exchange(&mut home, &mut [&mut writing, &mut other, &mut waiting]);
         for version in 2..=3 {
-            publish(&mut writing, version);
-            exchange(&mut home, &mut [&mut writing]);
+            publish(&mut writing, &mut other, version);
+            exchange(&mut home, &mut [&mut writing, &mut other]);
         }
         assert_eq!((home.announced().version, waiting.announced().version), (3, 1));
         waiting.declare(who(heir, 3), Stage::member(2, range(0, 8))).unwrap();
 
-        // Both halves may be of one node, or one of them on a node that only the new home knows.
         let mut back = node(again);
         let mut beside = node(6);
         for (process, half) in [(1, range(0, 4)), (2, range(4, 8))] {
@@ -286,7 +290,7 @@ fn places_of_writers_that_are_back_are_taken_only_above_what_they_have_whole() {
         }
         let mut home = Home::new(2, range(0, 8), 0, [heir, again, 6].map(Node));
         home.set_margin(4);
-        home.set_replaced([(Node(0), Node(again))]);
+        home.set_replaced([(Node(0), Node(again)), (Node(8), Node(6))]);
         [&mut waiting, &mut back, &mut beside].into_iter().for_each(|node| node.follow(2));
         let refused = exchange(&mut home, &mut [&mut waiting, &mut back, &mut beside]);
         let is_late = |event: &Event| matches!(event, Event::Refused { refusal: Refusal::Late { from: 2, .. }, .. });
