@@ -228,6 +228,49 @@ fn an_heir_of_a_lost_nodes_writer_goes_on() {
     }
 }
 
+/// What others completed in its writer's place keeps its content when a lost machine is back, also where they have ended.
+#[test]
+fn what_was_complete_without_a_lost_node_keeps_its_content_when_it_is_back() {
+    let _watchdog = watchdog(120);
+    let mut nodes = Nodes::new("absent", 2);
+    let here = nodes.objects(0).create("u", "var u [8] int64").create().unwrap();
+    let there = nodes.objects(1).wait("u", LONG).unwrap();
+    let mut first = left(&here).keep(8).attach().unwrap();
+    let mut other = right(&there).keep(8).attach().unwrap();
+    for version in 1..=2 {
+        publish(&mut first, 1, version);
+        publish(&mut other, 2, version);
+        [&here, &there].into_iter().for_each(|object| await_newest(object, version));
+    }
+    nodes.stop(0);
+    (3..=6).for_each(|version| publish(&mut first, 1, version));
+    drop(first);
+    nodes.lose(0);
+    // The next home may go on above numbers that the former one may have given.
+    let mut newest = 2;
+    for round in 0..2 {
+        let mut heir = left(&there).zeros().keep(8).wait(LONG).attach().unwrap();
+        for version in heir.version() + 1..=heir.version() + 2 {
+            publish(&mut other, 2, version);
+            publish(&mut heir, 3 + round, version);
+            await_newest(&there, version);
+            assert_eq!(halves(&there, version), [3 + round, 2], "version {version}");
+            newest = version;
+        }
+    }
+    nodes.start(0);
+    await_newest(&here, newest);
+    for object in [&here, &there] {
+        for version in 3..=newest {
+            let mut all = object.read("{ var v = u }").attach().unwrap();
+            match all.reattach(version, LONG) {
+                Ok(_) => assert_ne!(all.variable::<i64>("v").unwrap()[0], 100 * version as i64 + 1, "version {version}"),
+                Err(error) => assert!(matches!(error, Error::Lost { .. } | Error::LostElsewhere { .. }), "{error}"),
+            }
+        }
+    }
+}
+
 /// Heirs come again and again on both nodes, beside one that publishes all the while.
 #[test]
 fn heirs_of_one_on_two_nodes_are_never_refused_and_take_no_version_away() {
