@@ -264,7 +264,9 @@ fn what_was_complete_without_a_lost_node_keeps_its_content_when_it_is_back() {
         for version in 3..=newest {
             let mut all = object.read("{ var v = u }").attach().unwrap();
             match all.reattach(version, LONG) {
-                Ok(_) => assert_ne!(all.variable::<i64>("v").unwrap()[0], 100 * version as i64 + 1, "version {version}"),
+                Ok(_) => {
+                    assert_ne!(all.variable::<i64>("v").unwrap()[0], 100 * version as i64 + 1, "version {version}")
+                }
                 Err(error) => assert!(matches!(error, Error::Lost { .. } | Error::LostElsewhere { .. }), "{error}"),
             }
         }

@@ -9,4 +9,5 @@ mod orders;
 mod readers;
 mod reference;
 mod returned;
+mod scenes;
 mod wants;
