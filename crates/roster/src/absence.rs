@@ -7,7 +7,7 @@
 //! So a home asks of each node that reports to it first in which of the versions that were proposed it had a part: a proposal names the
 //! nodes of all members, and what the machine's programs knew to be complete was so with them, or they were told who has their
 //! places. Who says to be a member of versions above that, up to the newest one that was proposed without its machine, is none: it ends
-//! before them if it is gone, and is refused if it lives.
+//! before them if it is gone, and is refused if it lives. So is who attached meanwhile, and of whom no home has heard.
 
 use std::{collections::BTreeSet, ops::RangeInclusive};
 
@@ -39,7 +39,7 @@ impl Home {
         for told in report.writers.iter().filter(|told| is_member_in(told, &absence)) {
             if told.record.has_ended() {
                 self.ledger.expect_end(told.record.writer, first);
-            } else if told.is_restored {
+            } else if told.is_restored || told.accepted == 0 {
                 displaced.extend(stages_until(told, newest));
             }
         }
@@ -115,11 +115,11 @@ impl Home {
     }
 }
 
-/// Whether what a home accepted of a writer makes it a member of some of these versions.
+/// Whether a writer says to be a member of some of these versions.
 fn is_member_in(told: &Told, versions: &RangeInclusive<Version>) -> bool {
     let stages = &told.record.stages;
     let untils = stages.iter().skip(1).map(|next| next.from).chain([Version::MAX]);
-    stages.iter().zip(untils).take(told.accepted).any(|(stage, until)| {
+    stages.iter().zip(untils).any(|(stage, until)| {
         matches!(stage.role, Role::Member { .. }) && stage.from <= *versions.end() && until > *versions.start()
     })
 }

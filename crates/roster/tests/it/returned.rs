@@ -243,6 +243,7 @@ fn a_fragment_that_was_accepted_counts_though_nobody_wrote_that_down() {
         again.publish(who(2, 1).writer, 1).unwrap();
         if is_new_home {
             home = Home::new(2, range(0, 8), 0, [0, 2].map(Node));
+            home.set_replaced([(Node(1), Node(2))]);
             [&mut stays, &mut again].into_iter().for_each(|node| node.follow(2));
         } else {
             home.replace(Node(1), Node(2));
