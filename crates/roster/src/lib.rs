@@ -36,6 +36,8 @@
 //! * **Heirs.** What a writer published that left or died stays until another one attaches some of its elements. That one, the
 //!   heir, may begin with any version that was not proposed: so it goes on from the newest complete one. From there on the
 //!   dead one is a member of no version, and what it published counts for nothing; its node is told.
+//! * **Returns.** A machine that was lost and comes back has no part in versions that were proposed without it, whoever has
+//!   written them: its writers end before these, or are refused if they live. What it had a part in stays.
 //!
 //! # Inputs and outputs
 //!

@@ -8,7 +8,7 @@ use std::{
 use super::Home;
 use crate::{
     ledger::Ledger,
-    message::{Refused, Report, Told},
+    message::{Proposal, Refused, Report, Told},
     writer::{Node, Published, Record, Role, Version, Writer},
 };
 
@@ -150,7 +150,7 @@ impl Home {
             }
             // Whoever writes nothing is never late.
             let is_member = matches!(stage.role, Role::Member { .. });
-            let is_accepted = is_accepted || is_member && self.ledger.lacks(&told.record, stage.from);
+            let is_accepted = is_accepted || is_member && self.lacks(&told.record, stage.from);
             let (who, stage) = (told.record.who(), stage.clone());
             let next = told.record.stages.get(position + 1).map(|next| next.from);
             let declared = match is_accepted {
@@ -162,6 +162,13 @@ impl Home {
                 refused.push(Refused { writer, number: *number, refusal });
             }
         }
+    }
+
+    /// Whether versions that were proposed lack a stage like this one, and not because a node of theirs is gone, or has still to report.
+    fn lacks(&self, record: &Record, from: Version) -> bool {
+        let is_there = |one: &Proposal| !one.is_gone() && !one.nodes.iter().any(|node| self.is_gone(*node));
+        let known = || self.reported_proposals().into_iter().chain(self.proposed.clone());
+        self.ledger.lacks(record, from) && known().filter(|proposal| proposal.version >= from).all(|one| is_there(&one))
     }
 
     /// What a writer published, without what belongs to stages that were refused and that it has not heard of yet.
