@@ -353,12 +353,8 @@ impl WriteOptions {
 
     fn make_region(&self, shared: &Shared, number: u32, fragment: &Fragment) -> Result<(Region, VariableId)> {
         let arena = shared.site.arena()?;
-        let mut options = Region::options()
-            .arena(&arena)
-            .run(shared.description.id)
-            .keep(self.keep)
-            .keep_common(true)
-            .trust(shared.site.trust);
+        let mut options =
+            Region::options().arena(&arena).run(shared.description.id).keep(self.keep).trust(shared.site.trust);
         if fragment.size_bytes() < THREADS_BYTES {
             options = options.threads(1);
         }

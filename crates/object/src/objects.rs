@@ -162,7 +162,7 @@ impl CreateOptions<'_> {
     ///
     /// # Errors
     /// [`Error::OtherText`] if there is one with another text, bindings or initial version; [`Error::Text`] with all
-    /// mistakes; [`Error::GreatestNumber`] if no version could follow the initial one; as [`open`](ObjectsOptions::open).
+    /// mistakes; as [`open`](ObjectsOptions::open).
     pub fn create(self) -> Result<Object> {
         self.create_or_find().map(|(object, _)| object)
     }
@@ -174,10 +174,6 @@ impl CreateOptions<'_> {
     pub fn create_or_find(self) -> Result<(Object, bool)> {
         let CreateOptions { objects, name, text, bindings, initial } = self;
         check_new_name(&*objects.names, &name)?;
-        if initial >= u64::MAX - 1 {
-            // No version could follow it: the greatest number is none.
-            return Err(Error::GreatestNumber { name });
-        }
         let id = NonZeroU64::new(random_number()).unwrap_or(NonZeroU64::MIN);
         let asked = Description { text, bindings, initial, id };
         // Mistakes are told before anybody else sees the object.
@@ -401,13 +397,14 @@ impl Objects {
             shared::check_unwritten(&self.site, name)?;
         }
         shared::remove_regions(&self.site, name)?;
+        // Before the name: somebody may create the next object of it at once.
+        Board::remove_file(&self.site.directory, name)?;
         match self.has_own_names && !force {
             true => DirectoryNames::new(self.site.directory.clone(), self.site.bell.clone()).discard(name)?,
             false => self.names.discard(name)?,
         };
-        let removed = Board::remove_file(&self.site.directory, name);
         self.site.bell.ring();
-        removed
+        Ok(())
     }
 
     fn remove_whole(&self, object: &Object, force: bool, limit: Duration) -> Result<()> {

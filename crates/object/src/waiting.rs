@@ -50,7 +50,7 @@ impl Deadline {
     }
 }
 
-/// The newest complete version that can be had. The initial one is complete from the beginning, and what remains where a newer one
+/// The newest complete version that can be had. The initial one is complete from the beginning, and what remains where all newer ones
 /// [had to go](newest_lapsed).
 ///
 /// Without a runtime that is the newest that all writers have. Once the node has had one, programs of other nodes may take a writer's
@@ -60,12 +60,12 @@ pub(crate) fn newest_complete(shared: &Shared, members: &Members, ledger: &Ledge
     Ok(ledger.newest_whole_within(initial, most).map_err(shared.scattered())?.unwrap_or(initial))
 }
 
-/// The newest version that was complete and that writers let go for want of room, where no complete one can be had.
-fn newest_lapsed(shared: &Shared, members: &Members, ledger: &Ledger) -> Result<Option<Version>> {
-    let (initial, most) = (ledger.initial(), members.newest_countable());
+/// The newest version above another one that was complete, and that writers let go for want of room.
+fn newest_lapsed(shared: &Shared, members: &Members, ledger: &Ledger, above: Version) -> Result<Option<Version>> {
+    let most = members.newest_countable();
     let is_counted = |member: &&Member| !member.is_refused();
     let lapsed = members.list.values().filter(is_counted).filter_map(|member| member.lapsed);
-    let lapsed: BTreeSet<Version> = lapsed.filter(|version| *version > initial && *version <= most).collect();
+    let lapsed: BTreeSet<Version> = lapsed.filter(|version| *version > above && *version <= most).collect();
     for version in lapsed.into_iter().rev() {
         // All that wrote when it went had it; somebody may have joined them since who has not.
         let mut owners = ledger.records().filter(|record| record.elements(version).is_some());
@@ -81,10 +81,7 @@ fn newest_lapsed(shared: &Shared, members: &Members, ledger: &Ledger) -> Result<
 /// The newest version that was complete, whether or not all of it can still be had: by what this node's writers tell.
 pub(crate) fn newest_reached(shared: &Shared, members: &Members, ledger: &Ledger) -> Result<Version> {
     let newest = newest_complete(shared, members, ledger)?;
-    match newest == ledger.initial() {
-        true => Ok(newest_lapsed(shared, members, ledger)?.unwrap_or(newest)),
-        false => Ok(newest),
-    }
+    Ok(newest_lapsed(shared, members, ledger, newest)?.unwrap_or(newest))
 }
 
 /// Whether a version that former writers published above another one, and left behind when they detached, may still become complete:
@@ -105,17 +102,24 @@ pub(crate) fn may_follow(
             left.insert(newest, member.from);
         }
     }
-    let Some((version, from)) = left.pop_last() else { return Ok(false) };
-    let may_have = |(number, member): (&u32, &Member)| {
-        let standing = standings.get(number).cloned().unwrap_or_default();
-        let is_to_publish = standing.is_alive && standing.newest < Some(version);
-        standing.present.contains(&version) || is_to_publish && member.from <= from.max(above)
-    };
-    if !members.list.iter().filter(|(_, member)| member.is_in(version)).all(may_have) {
+    if left.is_empty() {
         return Ok(false);
     }
     let ledger = members.published_ledger(shared, standings)?;
-    Ok(ledger.roster(version).closure().map_err(shared.scattered())? == Closure::Closed)
+    // Of several that have left, as where ranks merge, one may have been further than the others.
+    for (version, from) in left.into_iter().rev() {
+        let may_have = |(number, member): (&u32, &Member)| {
+            let standing = standings.get(number).cloned().unwrap_or_default();
+            let is_to_publish = standing.is_alive && standing.newest < Some(version);
+            standing.present.contains(&version) || is_to_publish && member.from <= from.max(above)
+        };
+        if members.list.iter().filter(|(_, member)| member.is_in(version)).all(may_have)
+            && ledger.roster(version).closure().map_err(shared.scattered())? == Closure::Closed
+        {
+            return Ok(true);
+        }
+    }
+    Ok(false)
 }
 
 /// The newest version that was complete, whether or not this node still has its part of it.

@@ -31,7 +31,10 @@ impl Home {
         let own: Vec<Writer> = self.ledger.records_of(former).map(|record| record.writer).collect();
         own.into_iter().for_each(|writer| self.ledger.forget(writer));
         self.nodes.remove(&former);
-        self.floors.remove(&former);
+        // The run goes on, and what was complete before it.
+        if let Some(floor) = self.floors.remove(&former) {
+            self.floors.insert(node, floor);
+        }
         self.refused.remove(&former);
         self.ceilings.forget(former);
         // A ceiling that is heard of only now may name any of its numbers.

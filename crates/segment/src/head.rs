@@ -46,7 +46,7 @@ pub const NEWEST_AT: usize = 64;
 /// its group turn out to have it, 0 for none.
 pub const TENTATIVE_AT: usize = 72;
 /// Offset of the lapsed version, 8 bytes, *changing*: number of the newest version that the peers of the region all had and that it let go
-/// for want of room before they had a newer one, 0 for none.
+/// for want of room, 0 for none.
 pub const LAPSED_AT: usize = 80;
 /// Offset of the word observers sleep on, 4 bytes, *changing*: counts publishes, and producers that come and go.
 pub const NOTIFICATIONS_AT: usize = 128;

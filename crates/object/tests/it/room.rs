@@ -1,4 +1,4 @@
-//! Writers that have no room: the newest complete version stays until a newer one is complete, also where a writer died.
+//! Writers that have no room let the newest complete version go last. Then it is lost, and nobody is given zeros for it or begins below it.
 
 use crate::helper;
 
@@ -41,11 +41,16 @@ fn publish_all(fragment: &mut WriteFragment, versions: impl IntoIterator<Item = 
     }
 }
 
-/// A writer that comes to what others have published, and no further.
-fn publish_none(fragment: &mut WriteFragment, versions: impl IntoIterator<Item = u64>) {
-    for version in versions {
-        assert_eq!(publish(fragment, version), Outcome::Skipped, "version {version}");
-    }
+/// The newest complete version has gone: it is still the newest, and nobody is given anything for it.
+fn expect_lost(object: &Object, newest: u64) {
+    assert_eq!(object.newest().unwrap(), newest);
+    let mut all = object.read("{ var v = u }").attach().unwrap();
+    let mut out = vec![9; 2 * HALF * 8];
+    let error = all.fill_newest(Duration::ZERO, &mut out).unwrap_err();
+    assert!(matches!(error, Error::Lost { version, .. } if version == newest), "{error}");
+    assert!(out.iter().all(|byte| *byte == 9), "nothing is given for data");
+    let error = object.wait_newer(newest, Duration::ZERO).unwrap_err();
+    assert!(matches!(error, Error::NoNewer { .. }), "{error}");
 }
 
 /// The newest complete version, which has to be one that can be read, and of which a reader is given the numbers.
@@ -82,7 +87,7 @@ fn start_slow(dir: &Dir) -> Helper {
 }
 
 #[test]
-fn a_writer_at_its_bound_leaves_versions_out_and_keeps_the_complete_one() {
+fn a_writer_at_its_bound_goes_on_and_nobody_is_given_zeros() {
     let _watchdog = watchdog(120);
     let dir = Dir::new("bound");
     let object = opened(dir.path());
@@ -91,20 +96,17 @@ fn a_writer_at_its_bound_leaves_versions_out_and_keeps_the_complete_one() {
         publish_all(&mut a, [version]);
         publish_all(&mut b, [version]);
     }
-    publish_all(&mut a, [4]);
-    publish_none(&mut a, 5..=8);
     assert_eq!(read_newest(&object), 3);
-    // Once the slower one has caught up there is room for the next.
-    publish_all(&mut b, [4]);
-    assert_eq!(read_newest(&object), 4);
-    publish_all(&mut a, [9]);
-    assert_eq!(read_newest(&object), 4);
-    publish_all(&mut b, 5..=9);
-    assert_eq!(read_newest(&object), 9);
+    publish_all(&mut a, 4..=8);
+    expect_lost(&object, 3);
+    // Who opens it later knows as much.
+    expect_lost(&Objects::options().dir(dir.path()).open().unwrap().object_named("u").unwrap(), 3);
+    publish_all(&mut b, 4..=8);
+    assert_eq!(read_newest(&object), 8);
 }
 
 #[test]
-fn with_all_slots_taken_the_complete_version_stays() {
+fn with_all_slots_taken_nobody_is_given_zeros() {
     let _watchdog = watchdog(240);
     let dir = Dir::new("slots");
     let object = opened(dir.path());
@@ -118,45 +120,32 @@ fn with_all_slots_taken_the_complete_version_stays() {
     }
     // That which is complete is nobody's.
     held.pop();
-    publish_all(&mut a, [64]);
-    publish_none(&mut a, 65..=66);
-    assert_eq!(read_newest(&object), 63);
-    held.pop();
-    publish_all(&mut a, [67]);
-    assert_eq!(read_newest(&object), 63);
-    publish_all(&mut b, 64..=67);
-    assert_eq!(read_newest(&object), 67);
+    publish_all(&mut a, 64..=66);
+    expect_lost(&object, 63);
+    publish_all(&mut b, 64..=66);
+    assert_eq!(read_newest(&object), 66);
 }
 
 #[test]
-fn who_takes_the_place_of_a_dead_writer_goes_on_from_the_complete_version() {
+fn who_takes_the_place_of_a_dead_writer_goes_on_from_what_was_complete() {
     let _watchdog = watchdog(240);
     let dir = Dir::new("dead");
     let object = opened(dir.path());
     let mut a = left(&object).bound_bytes(BOUND).attach().unwrap();
     let mut b = start_slow(&dir);
-    publish_all(&mut a, 1..=4);
-    publish_none(&mut a, 5..=6);
-    assert_eq!(read_newest(&object), 3);
+    publish_all(&mut a, 1..=6);
     b.kill();
-    publish_none(&mut a, 7..=8);
-    assert_eq!(read_newest(&object), 3);
+    expect_lost(&object, 3);
+    // The dead one's own part is still there.
     let mut heir = right(&object).bound_bytes(BOUND).attach().unwrap();
     assert_eq!(heir.version(), 3);
-    assert!(
-        heir.variable_mut::<f64>("v").unwrap().iter().all(|value| *value == 3.0),
-        "it begins with what was complete"
-    );
-    publish_all(&mut heir, [4]);
-    assert_eq!(read_newest(&object), 4);
-    publish_all(&mut a, [9]);
-    publish_all(&mut heir, [9]);
-    assert_eq!(read_newest(&object), 9);
+    assert!(heir.variable_mut::<f64>("v").unwrap().iter().all(|value| *value == 3.0), "it begins with its content");
+    publish_all(&mut heir, 4..=6);
+    assert_eq!(read_newest(&object), 6);
 }
 
-/// With room for two versions alone, writers that leave out different ones can go on only without the complete one.
 #[test]
-fn a_complete_version_that_had_to_go_is_lost_and_not_zeros() {
+fn nobody_begins_below_a_complete_version_of_which_nothing_is_left() {
     let _watchdog = watchdog(240);
     let dir = Dir::new("lapsed");
     let object = opened(dir.path());
@@ -166,36 +155,19 @@ fn a_complete_version_that_had_to_go_is_lost_and_not_zeros() {
         publish_all(&mut a, [version]);
         publish_all(&mut b, [version]);
     }
-    publish_all(&mut a, [4]);
-    publish_none(&mut a, 5..=7);
-    publish_all(&mut b, [4]);
-    publish_all(&mut a, [8]);
-    publish_all(&mut b, [5]);
-    assert_eq!(read_newest(&object), 4);
-    // The faster one has nothing of it, and nobody waits for another.
-    publish_all(&mut b, [6]);
-    let other = Objects::options().dir(dir.path()).open().unwrap().object_named("u").unwrap();
-    for object in [&object, &other] {
-        assert_eq!((object.newest().unwrap(), object.versions().unwrap()), (4, vec![]));
-        let mut all = object.read("{ var v = u }").attach().unwrap();
-        let mut out = vec![9; 2 * HALF * 8];
-        let error = all.fill_newest(LONG, &mut out).unwrap_err();
-        assert!(matches!(error, Error::Lost { version: 4, complete: None, .. }), "{error}");
-        assert!(out.iter().all(|byte| *byte == 9), "nothing is given for data");
-        let error = object.wait_newer(4, Duration::ZERO).unwrap_err();
-        assert!(matches!(error, Error::NoNewer { .. }), "{error}");
-    }
-    // What somebody still has of it others may go on from, and from what nobody has they may not.
+    // Each leaves out what the other has.
+    publish_all(&mut a, [4, 6, 8]);
+    publish_all(&mut b, [5, 7, 9]);
+    expect_lost(&object, 3);
     a.detach().unwrap();
-    let mut a = attach(left(&object)).unwrap();
-    assert_eq!(a.version(), 4);
-    assert!(a.variable_mut::<f64>("v").unwrap().iter().all(|value| *value == 4.0));
     b.detach().unwrap();
-    let error = attach(right(&object)).map(drop).unwrap_err();
-    assert!(matches!(error, Error::ContentLost { version: 4, .. }), "{error}");
-    let mut b = attach(right(&object).zeros()).unwrap();
-    assert_eq!(b.version(), 4, "what was complete is written by nobody again");
-    publish_all(&mut a, [7]);
-    publish_all(&mut b, [7]);
-    assert_eq!(read_newest(&object), 7);
+    for (options, elements) in [(left(&object), "u[0"), (right(&object), "u[16384")] {
+        let error = attach(options).map(drop).unwrap_err();
+        assert!(matches!(error, Error::ContentLost { version: 3, .. }), "{elements}: {error}");
+    }
+    let (mut a, mut b) = (attach(left(&object).zeros()).unwrap(), attach(right(&object).zeros()).unwrap());
+    assert_eq!((a.version(), b.version()), (3, 3), "what was complete is written by nobody again");
+    publish_all(&mut a, [4]);
+    publish_all(&mut b, [4]);
+    assert_eq!(read_newest(&object), 4);
 }

@@ -340,12 +340,6 @@ impl PeerPlace {
         self.open.iter().any(|open| open.contains(&version))
     }
 
-    /// Whether it lives, and has published a newer version without this one, so that this will never be common.
-    pub(crate) fn has_left_out(&self, version: u64) -> bool {
-        let has_passed = self.region.until.is_none() && self.newest() > Some(version) && !self.is_open(version);
-        has_passed && self.may_publish() && !self.has(version)
-    }
-
     /// The sequence number of its version that is the same as this region's.
     fn find(&self, version: u64) -> Option<u64> {
         self.head.as_ref()?.find(version, self.own.of(version))

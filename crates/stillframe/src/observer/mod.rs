@@ -130,8 +130,8 @@ impl Observer {
         self.newer(None)
     }
 
-    /// The newest version that all [peers](crate::Region::set_peers) had and that the producer let go for want of room before they had a
-    /// newer one, although it was [to keep it](crate::RegionOptions::keep_common): nobody can have it any more. `None` if there is none.
+    /// The newest version that all [peers](crate::Region::set_peers) had and that the producer let go for want of room: nobody can have it
+    /// any more. `None` if there is none.
     pub fn lapsed(&self) -> Option<u64> {
         Some(self.shared.head.lapsed()).filter(|version| *version != 0)
     }

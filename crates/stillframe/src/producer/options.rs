@@ -64,7 +64,6 @@ pub struct RegionOptions {
     /// Rank and number of ranks, if the region is of a group.
     pub(crate) rank: Option<(u32, u32)>,
     pub(crate) drift: usize,
-    pub(crate) keeps_common: bool,
     pub(crate) rollback: Option<u64>,
     pub(crate) fresh: bool,
     pub(crate) run: Option<NonZeroU64>,
@@ -104,7 +103,6 @@ impl Default for RegionOptions {
             check_writes: false,
             rank: None,
             drift: DRIFT_DEFAULT,
-            keeps_common: false,
             rollback: None,
             fresh: false,
             run: None,
@@ -233,15 +231,6 @@ impl RegionOptions {
     /// are further behind, versions in between go, but never the newest one that all have, nor one that somebody holds.
     pub fn drift(mut self, versions: usize) -> Self {
         self.drift = versions;
-        self
-    }
-
-    /// Whether the newest version that all [peers](crate::Region::set_peers) have stays where there is no room for another: the [rule](Rule)
-    /// then says what comes of the publish, as if somebody held that version, until they have a newer one in common. It goes only where
-    /// a living peer has gone past this region's newest version, which is then common never, and nothing else is left that could go.
-    /// False by default.
-    pub fn keep_common(mut self, keep: bool) -> Self {
-        self.keeps_common = keep;
         self
     }
 

@@ -17,10 +17,9 @@ pub(crate) fn retire_unwanted(store: &mut Store, peers: Option<&mut Peers>, opti
 }
 
 /// Retires a live version for want of room, if there is another; true if there was one to retire.
-pub(crate) fn retire_for_room(store: &mut Store, peers: Option<&mut Peers>, options: &RegionOptions) -> Result<bool> {
+pub(crate) fn retire_for_room(store: &mut Store, peers: Option<&mut Peers>) -> Result<bool> {
     match peers {
         None => store.retire_oldest(),
-        Some(peers) if options.keeps_common => peers.retire_beside_common(store, options.keep, options.drift),
         Some(peers) => peers.retire_least_wanted(store),
     }
 }

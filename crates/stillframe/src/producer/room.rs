@@ -140,9 +140,9 @@ impl Producer {
 
     /// Lets go of versions that nobody holds, or asks for those that were held; true if any went, or may go now.
     fn give_way(&mut self) -> Result<bool> {
-        let Producer { store, peers, options, .. } = self;
+        let Producer { store, peers, .. } = self;
         let before = store.versions().len();
-        if retention::retire_for_room(store, peers.as_mut(), options)? || store.versions().len() < before {
+        if retention::retire_for_room(store, peers.as_mut())? || store.versions().len() < before {
             return Ok(true);
         }
         store.retire_retiring()?;

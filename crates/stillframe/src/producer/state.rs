@@ -147,10 +147,7 @@ pub(crate) struct Producer {
 impl Producer {
     /// Versions that observers hold, of those that stand in the way of new ones: with peers also of those that are wanted.
     pub(crate) fn held(&self) -> usize {
-        let held = self.store.held(self.peers.is_some());
-        // What stays for the peers is as what somebody holds: there is room again once they have a newer one.
-        let peers = self.peers.as_ref().filter(|_| self.options.keeps_common);
-        held + usize::from(peers.is_some_and(|peers| peers.keeps_any(&self.store)))
+        self.store.held(self.peers.is_some())
     }
 
     /// The variables' names, for error messages.

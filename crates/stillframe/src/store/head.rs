@@ -189,7 +189,7 @@ impl Head {
         self.map.word64(head::TENTATIVE_AT).store(sequence, Ordering::Release);
     }
 
-    /// Number of the newest common version that was let go before there was a newer one; 0 if none was.
+    /// Number of the newest common version that was let go for want of room; 0 if none was.
     pub(crate) fn lapsed(&self) -> u64 {
         self.map.word64(head::LAPSED_AT).load(Ordering::Acquire)
     }
