@@ -188,6 +188,11 @@ impl Heard {
         Ok(true)
     }
 
+    /// Whether the home told of changes of a roster that is not here, and has still to tell all.
+    pub fn is_behind(&self) -> bool {
+        self.is_behind
+    }
+
     /// Notes fragments that the home tells of no more, of those that nobody detached, and of whose nodes nothing was heard yet.
     fn note_former(&mut self, all: impl Iterator<Item = Declared>) {
         let now = Instant::now();

@@ -29,6 +29,9 @@ pub(crate) struct Watched {
     /// Whether this node's programs can find it. Else none has a fragment of it, and there is nothing to look at, nor anybody to tell.
     has_name: bool,
     home: Option<Home>,
+    /// Layouts of other nodes' writers that came before the names told that the home is here, and the term that they told of then: the
+    /// reports that follow may come after that.
+    early_layouts: (Revision, BTreeMap<Writer, FragmentText>),
     /// Whether no home acts, so that what is new here could not be told.
     is_homeless: bool,
     decided: BTreeSet<u32>,
@@ -68,6 +71,7 @@ impl Watched {
             known,
             has_name: true,
             home: None,
+            early_layouts: (0, BTreeMap::new()),
             is_homeless: false,
             decided: BTreeSet::new(),
             verdicts: BTreeMap::new(),
@@ -318,6 +322,9 @@ impl Watched {
                 around.send(node, self.ask(revision));
             }
             self.home = None;
+            if revision > self.early_layouts.0 {
+                self.early_layouts.1.clear();
+            }
             return Ok(());
         }
         if self.home.as_ref().is_none_or(|home| home.revision() != revision) {
@@ -325,6 +332,7 @@ impl Watched {
             let (shape, initial) = (self.known.relay.shape()?, self.known.relay.initial());
             let mut home = Home::new(revision, shape, initial, nodes.iter().copied(), around.cluster.lease());
             home.set_replaced(around.cluster.replaced());
+            home.note_layouts(std::mem::take(&mut self.early_layouts.1).into_iter().collect());
             self.home = Some(home);
             points::hit("home.begun");
             let own = around.node;
@@ -482,6 +490,10 @@ impl Watched {
             return Ok(());
         }
         self.tell_writers()?;
+        // Programs would look for who has a version's elements, and find nobody. The home was asked for all, and this comes again with that.
+        if self.known.roster.is_behind() {
+            return Ok(());
+        }
         if self.is_untold {
             self.tell_roster(around)?;
         }
@@ -544,8 +556,13 @@ impl Watched {
             Message::Layouts(Layouts { layouts, .. }) => {
                 self.find_home(around)?;
                 let is_own = layouts.iter().all(|(writer, _)| writer.node == from);
-                if let Some(home) = self.home.as_mut().filter(|_| is_own) {
-                    home.note_layouts(layouts);
+                match &mut self.home {
+                    _ if !is_own => {}
+                    Some(home) => home.note_layouts(layouts),
+                    None => {
+                        self.early_layouts.0 = self.known.protocol.revision();
+                        self.early_layouts.1.extend(layouts);
+                    }
                 }
             }
             Message::Roster(Roster { revision, serial, declared, .. }) => {
