@@ -286,8 +286,8 @@ impl World {
         self.cost.home_ns += meter.read_ns();
         for (to, one) in outgoing {
             match one {
-                Outgoing::Decision(decision) => {
-                    self.send(to, Message::Decisions(vec![ObjectDecision { object: self.object, decision }]));
+                Outgoing::Decision { roster, decision } => {
+                    self.send(to, Message::Decisions(vec![ObjectDecision { object: self.object, roster, decision }]));
                 }
                 Outgoing::Roster { revision, news } => self.send_roster(to, revision, news),
             }

@@ -17,7 +17,7 @@ use stillframe_kernel::exits::Exits;
 use stillframe_object::Objects;
 use stillframe_object::runtime::{NodeSummary, Reply, Request};
 use stillframe_roster::writer::{Node, Version};
-use stillframe_wire::roster::{Ask, Layouts, ObjectDecision, ObjectReport};
+use stillframe_wire::roster::{Ask, Layouts, ObjectReport};
 use stillframe_wire::{Message, ObjectId};
 
 /// The desk.
@@ -234,8 +234,8 @@ impl Desk {
                 }
             }
             Message::Decisions(decisions) => {
-                for ObjectDecision { object, decision } in decisions {
-                    let taken = self.with(object, |one, around| one.take_decision(from, decision, around));
+                for decision in decisions {
+                    let taken = self.with(decision.object, |one, around| one.take_decision(from, decision, around));
                     done = done.and(taken.unwrap_or(Ok(())));
                 }
             }
@@ -346,6 +346,11 @@ impl Desk {
     pub(crate) fn lose(&mut self, subscription: u64, version: Version, why: &str) {
         let Some(id) = self.readers.get(&reader_of(subscription)).copied() else { return };
         let _ = self.with(id, |one, around| one.lose_version(subscription, version, why, around));
+    }
+
+    /// Whether all nodes know of each home here that it announces nothing any more.
+    pub(crate) fn have_homes_retired(&self) -> bool {
+        self.watched.values().all(Watched::has_retired)
     }
 
     /// Does something with all objects, whatever becomes of each.

@@ -45,7 +45,12 @@ pub struct Home {
 #[derive(Debug)]
 pub enum Outgoing {
     /// What was decided for it.
-    Decision(Decision),
+    Decision {
+        /// Serial of the roster that it needs.
+        roster: u64,
+        /// What.
+        decision: Decision,
+    },
     /// Who writes the object, or what of that is new.
     Roster {
         /// The home's term.
@@ -189,6 +194,12 @@ impl Home {
         self.due.insert(node);
     }
 
+    /// Announces nothing any more, for its node is about to leave.
+    pub fn retire(&mut self) {
+        let due = self.protocol.retire();
+        self.note(due, &[]);
+    }
+
     /// What has not been sent yet.
     pub fn outgoing(&mut self) -> Vec<(Node, Outgoing)> {
         let mut outgoing = Vec::new();
@@ -206,7 +217,7 @@ impl Home {
             if let Some(decision) = self.protocol.decision(*node)
                 && self.sent.insert(*node, decision.serial) != Some(decision.serial)
             {
-                outgoing.push((*node, Outgoing::Decision(decision.clone())));
+                outgoing.push((*node, Outgoing::Decision { roster: serial, decision: decision.clone() }));
             }
         }
         outgoing

@@ -89,7 +89,8 @@ mod tests {
             ended,
             answers,
         };
-        Message::Decisions(vec![ObjectDecision { object: ObjectId(NonZeroU64::new(object).unwrap()), decision }])
+        let object = ObjectId(NonZeroU64::new(object).unwrap());
+        Message::Decisions(vec![ObjectDecision { object, roster: 0, decision }])
     }
 
     /// How many objects each message tells of; 0 of another kind.

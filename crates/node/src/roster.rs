@@ -188,9 +188,9 @@ impl Heard {
         Ok(true)
     }
 
-    /// Whether the home told of changes of a roster that is not here, and has still to tell all.
-    pub fn is_behind(&self) -> bool {
-        self.is_behind
+    /// The term of the home that told of it, and its serial.
+    pub fn at(&self) -> (Revision, u64) {
+        self.at
     }
 
     /// Notes fragments that the home tells of no more, of those that nobody detached, and of whose nodes nothing was heard yet.

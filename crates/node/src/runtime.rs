@@ -182,6 +182,17 @@ impl Runtime {
         self.inner.groups.lose(node, false);
     }
 
+    /// Lets homes that are here announce nothing any more, for this node is about to leave, and waits at most so long until all other nodes
+    /// know that: then the next homes leave no numbers out.
+    pub fn retire(&self, limit: Duration) {
+        let begin = Instant::now();
+        while !self.inner.desk().have_homes_retired() && begin.elapsed() < limit {
+            // Homes of nodes that leave at the same time may come here meanwhile.
+            self.inner.change(|desk| desk.for_all(|one, around| one.retire(around)));
+            thread::sleep(BUSY);
+        }
+    }
+
     /// Other nodes are homes of some objects.
     pub fn changed_homes(&self) {
         self.changed_homes_of(|_| true);

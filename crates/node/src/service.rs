@@ -40,6 +40,9 @@ const COUNT_LIMIT: Duration = Duration::from_secs(5);
 /// How long others have to come back when etcd has lost its data, at least: no node is given up before its lease can have ended.
 const GRACE: Duration = Duration::from_secs(10);
 
+/// How long other nodes may take to hear how far homes came whose node leaves.
+const RETIRE_LIMIT: Duration = Duration::from_secs(2);
+
 /// How many nodes may have joined of which a machine had not heard when it ended.
 const UNHEARD: u32 = 64;
 
@@ -86,6 +89,7 @@ pub struct Service {
     keeper: Option<Keeper>,
     meeting: Option<Meeting>,
     numbers: Arc<Numbers>,
+    lease: Duration,
 }
 
 /// Where names are kept.
@@ -209,7 +213,8 @@ impl Service {
         };
         let Names { addresses, keeper, meeting, .. } = names;
         let (endpoint, follower) = (addresses.join(","), Some(follower));
-        Ok(Service { runtime, links, cluster, address, endpoint, has_ended, follower, keeper, meeting, numbers })
+        let lease = options.lease;
+        Ok(Service { runtime, links, cluster, address, endpoint, has_ended, follower, keeper, meeting, numbers, lease })
     }
 
     /// The number of this node.
@@ -243,11 +248,13 @@ impl Service {
         self.keeper.as_ref()?.process()
     }
 
-    /// Leaves the job: other nodes hear of it at once. An etcd of this node's own ends.
+    /// Leaves the job: other nodes hear of it at once. Before that they are told how far the homes here came, for which a third of a lease
+    /// is waited, and no longer than two seconds. An etcd of this node's own ends.
     ///
     /// # Errors
     /// Those of etcd: then others hear of it when the lease ends.
     pub fn leave(mut self) -> Result<()> {
+        self.runtime.retire(RETIRE_LIMIT.min(self.lease / 3));
         self.end();
         self.numbers.leave();
         if let Some(meeting) = &self.meeting {

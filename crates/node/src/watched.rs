@@ -52,6 +52,8 @@ pub(crate) struct Watched {
     keeps_former: bool,
     /// Whether a decision was left, of a home that the names did not tell of yet.
     has_missed: bool,
+    /// The term and the serial of the roster that the newest decision needs.
+    needed_roster: (Revision, u64),
     /// Versions that are to be pinned and could not be, for want of something.
     unpinned: Vec<(Version, Vec<Writer>)>,
     subscriptions: Subscriptions,
@@ -83,6 +85,7 @@ impl Watched {
             has_told: false,
             keeps_former: false,
             has_missed: false,
+            needed_roster: (0, 0),
             unpinned: Vec::new(),
             subscriptions: Subscriptions::default(),
             readers: Readers::default(),
@@ -280,7 +283,7 @@ impl Watched {
             for (node, outgoing) in outgoing {
                 let to_here = node == around.node;
                 match outgoing {
-                    Outgoing::Decision(decision) if to_here => {
+                    Outgoing::Decision { decision, .. } if to_here => {
                         is_new = true;
                         let heard = self.hear(decision, around);
                         done = done.and(heard);
@@ -289,8 +292,8 @@ impl Watched {
                         let heard = self.hear_roster(node, revision, news, around);
                         done = done.and(heard);
                     }
-                    Outgoing::Decision(decision) => {
-                        let decision = ObjectDecision { object: self.known.id, decision };
+                    Outgoing::Decision { roster, decision } => {
+                        let decision = ObjectDecision { object: self.known.id, roster, decision };
                         points::hit("decision.made");
                         around.send(node, Message::Decisions(vec![decision]));
                     }
@@ -490,8 +493,8 @@ impl Watched {
             return Ok(());
         }
         self.tell_writers()?;
-        // Programs would look for who has a version's elements, and find nobody. The home was asked for all, and this comes again with that.
-        if self.known.roster.is_behind() {
+        // Programs would look for who has a version's elements, and find nobody. What was lost on the way comes with the next connection.
+        if self.known.roster.at() < self.needed_roster {
             return Ok(());
         }
         if self.is_untold {
@@ -619,12 +622,20 @@ impl Watched {
     }
 
     /// Takes a decision of the home.
-    pub(crate) fn take_decision(&mut self, from: Node, decision: Decision, around: &mut Surroundings) -> Result<()> {
+    pub(crate) fn take_decision(
+        &mut self,
+        from: Node,
+        ObjectDecision { roster, decision, .. }: ObjectDecision,
+        around: &mut Surroundings,
+    ) -> Result<()> {
         let home = around.cluster.home(self.known.id);
         if decision.revision > self.known.protocol.revision() && home != Some((from, decision.revision)) {
             // If the names tell of that home a little later, it is asked to say all again.
             self.has_missed = true;
             return Ok(());
+        }
+        if decision.revision >= self.known.protocol.revision() {
+            self.needed_roster = self.needed_roster.max((decision.revision, roster));
         }
         self.hear(decision, around)?;
         self.settle(around)
@@ -727,6 +738,19 @@ impl Watched {
             home.lose(node);
         }
         self.settle(around).and(looked)
+    }
+
+    /// Lets the home announce nothing any more, if it is here: this node is about to leave.
+    pub(crate) fn retire(&mut self, around: &mut Surroundings) -> Result<()> {
+        if let Some(home) = &mut self.home {
+            home.retire();
+        }
+        self.settle(around)
+    }
+
+    /// Whether no home is here, or all nodes know that it announces nothing any more.
+    pub(crate) fn has_retired(&self) -> bool {
+        self.home.as_ref().is_none_or(|home| home.protocol().has_retired())
     }
 
     /// The home may be another one.

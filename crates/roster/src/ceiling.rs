@@ -34,12 +34,14 @@ pub(super) struct CeilingRound {
     excused: BTreeSet<Node>,
     /// How far above the newest version a ceiling is set.
     margin: u64,
+    /// Whether nothing is announced any more.
+    is_last: bool,
 }
 
 impl CeilingRound {
     pub(super) fn new(initial: Version) -> Self {
         let (behind, excused) = (BTreeSet::new(), BTreeSet::new());
-        Self { ceiling: Ceiling::initial(initial), before: None, behind, excused, margin: 0 }
+        Self { ceiling: Ceiling::initial(initial), before: None, behind, excused, margin: 0, is_last: false }
     }
 
     pub(super) fn ceiling(&self) -> &Ceiling {
@@ -96,7 +98,10 @@ impl CeilingRound {
                 |before: &Ceiling| self.behind.iter().any(|node| before.nodes.contains(node) && is_without(&node));
             self.before.as_ref().is_some_and(|before| before.covers(proposal) && !names(before))
         };
-        is_covered(&self.ceiling) && !is_named(&self.ceiling) && (self.behind.is_empty() || allows_before())
+        !self.is_last
+            && is_covered(&self.ceiling)
+            && !is_named(&self.ceiling)
+            && (self.behind.is_empty() || allows_before())
     }
 
     /// Whether a node may be excused that knows this ceiling, or the present one.
@@ -144,6 +149,10 @@ impl Home {
         }
         let (ceiling, newest) = (self.ceilings.ceiling(), self.announced.version);
         let next = match &self.proposed {
+            _ if self.ceilings.is_last => {
+                let last = Ceiling { version: newest, nodes: Arc::default() };
+                (last != *ceiling).then_some(last)
+            }
             Some(proposed) => {
                 let (base, margin) = (proposed.version.max(newest), self.ceilings.margin);
                 let is_low = ceiling.version < base.saturating_add(margin.div_ceil(2));
@@ -164,6 +173,19 @@ impl Home {
         self.ceilings.set(next);
         self.note_ceilings(&self.nodes.keys().copied().collect());
         true
+    }
+
+    /// Announces nothing any more, for the home's node is about to leave, and has all nodes acknowledge a ceiling that says so. Then the
+    /// next home leaves no numbers out. Nodes with a new [decision](Self::decision) are returned.
+    pub fn retire(&mut self) -> BTreeSet<Node> {
+        let is_new = !std::mem::replace(&mut self.ceilings.is_last, true);
+        if is_new && self.is_leading { self.lead(BTreeSet::new()) } else { BTreeSet::new() }
+    }
+
+    /// Whether all nodes that this home waits for know that it announces nothing any more, or it decides nothing.
+    pub fn has_retired(&self) -> bool {
+        let is_acknowledged = self.ceilings.behind.is_empty() && self.ceilings.ceiling.nodes.is_empty();
+        !self.is_leading() || self.ceilings.is_last && is_acknowledged
     }
 
     /// Begins with the highest ceiling of former homes; and the newest version that one may have announced without any node that

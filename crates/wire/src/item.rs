@@ -192,7 +192,7 @@ mod tests {
         is_least(&Ended { writer, from: 1 });
         is_least(&ObjectChange::between(object, &report, &report));
         is_least(&ObjectReport { object, name: "n".into(), report });
-        is_least(&ObjectDecision { object, decision });
+        is_least(&ObjectDecision { object, roster: 1, decision });
         let layout = FragmentText::default();
         is_least(&Ask { object, name: "n".into(), revision: 1 });
         is_least(&(writer, layout.clone()));

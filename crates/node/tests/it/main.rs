@@ -21,8 +21,11 @@ mod obsolete;
 mod places;
 mod removed;
 mod restarted;
+mod rosters;
 #[path = "../../../stillframe/tests/it/common/seed.rs"]
 mod seed;
 mod service;
 mod silent;
 mod turns;
+#[path = "common/wires.rs"]
+mod wires;

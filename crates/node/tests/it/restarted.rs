@@ -3,7 +3,7 @@
 use crate::common::{until, watchdog};
 use crate::places::Nodes;
 use std::time::Duration;
-use stillframe_object::Error;
+use stillframe_object::{Error, Object, WriteFragment};
 use stillframe_roster::writer::Node;
 
 const LONG: Duration = Duration::from_secs(60);
@@ -150,4 +150,39 @@ fn writers_that_left_are_not_lost_with_a_machine_whose_runtime_was_started_again
     nodes.stop(2);
     nodes.lose_beside_homes(2);
     waits_for("nobody has attached");
+}
+
+fn write_all(object: &Object, writer: &mut WriteFragment, version: u64) {
+    writer.variable_mut::<i32>("v").unwrap().fill(100 + version as i32);
+    writer.publish(version).unwrap();
+    until("it is complete", || object.newest().unwrap() == version);
+}
+
+/// All of an object is written on the node that is its home. Before its runtime leaves it tells the others how far it came, so that the next
+/// home knows which version is the newest complete one, and nobody leaves out a number.
+#[test]
+fn the_newest_version_stays_when_the_runtime_of_its_home_leaves_in_order() {
+    let _watchdog = watchdog(240);
+    let mut nodes = Nodes::new("home-leaves", 3);
+    let objects = nodes.objects(2);
+    let mut created = (0..).map(|number| objects.create(&format!("u{number}"), "var u [8] int32").create().unwrap());
+    let object = created.find(|object| object.description().id.get() % 3 == 2).unwrap();
+    let all = [0, 1, 2].map(|at| nodes.objects(at).wait(object.name(), LONG).unwrap());
+    let mut writer = object.write("{ var v = u }").keep(5).attach().unwrap();
+    (1..=5).for_each(|version| write_all(&object, &mut writer, version));
+    all.iter().for_each(|object| until("all know of it", || object.newest().unwrap() == 5));
+    nodes.runtime(2).retire(LONG);
+    nodes.stop(2);
+    nodes.lose(2);
+    all.iter().for_each(|object| assert_eq!(object.newest().unwrap(), 5));
+    nodes.start(2);
+    for version in 6..=7 {
+        write_all(&object, &mut writer, version);
+        for object in &all {
+            until("all know of it", || object.newest().unwrap() == version);
+            let mut reader = object.read("{ var v = u }").attach().unwrap();
+            reader.reattach(version, LONG).unwrap();
+            assert_eq!(reader.variable::<i32>("v").unwrap(), [100 + version as i32; 8]);
+        }
+    }
 }

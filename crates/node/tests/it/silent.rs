@@ -74,8 +74,8 @@ fn talk(home: &mut Home, writing: &mut Runtime) -> Option<Decision> {
         }
         for (node, what) in outgoing {
             match what {
-                Outgoing::Decision(decision) if node == Node(0) => hear(writing, decision),
-                Outgoing::Decision(decision) => for_other = Some(decision),
+                Outgoing::Decision { decision, .. } if node == Node(0) => hear(writing, decision),
+                Outgoing::Decision { decision, .. } => for_other = Some(decision),
                 Outgoing::Roster { .. } => {}
             }
         }

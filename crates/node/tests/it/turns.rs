@@ -18,6 +18,7 @@ const HELD: Fault = Fault {
     cuts_reading: false,
     loses_versions: false,
     stalls_versions: false,
+    loses_rosters: false,
     loses_all: false,
 };
 

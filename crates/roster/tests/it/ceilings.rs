@@ -450,3 +450,21 @@ fn a_node_that_was_excused_counts_again_with_whatever_it_acknowledges_next() {
     let held = publish(&mut home, &mut writing, 100..140);
     assert!(held < 139, "{held}");
 }
+
+#[test]
+fn a_home_that_retires_announces_nothing_more_and_the_next_one_leaves_no_number_out() {
+    for is_heard in [true, false] {
+        let (mut former, mut writing, mut other) = alone();
+        former.retire();
+        assert!(!former.has_retired(), "the other node does not know");
+        writing.publish(who(0).writer, 2).unwrap();
+        if is_heard {
+            exchange(&mut former, &mut [&mut writing, &mut other]);
+        } else {
+            exchange(&mut former, &mut [&mut writing]);
+        }
+        assert_eq!((former.has_retired(), former.announced().version), (is_heard, 1));
+        let home = next(&mut [&mut other]);
+        assert_eq!((home.announced().version == 1, home.announced().is_gone()), (is_heard, !is_heard));
+    }
+}

@@ -13,20 +13,23 @@ use crate::{fault::Fault, item::Item, object::ObjectId, reader::Reader, writer::
 pub struct ObjectDecision {
     /// The object.
     pub object: ObjectId,
+    /// Serial of the roster that the node has to know before its programs hear what became complete.
+    pub roster: u64,
     /// What it decided for the node.
     pub decision: Decision,
 }
 
 impl Item for ObjectDecision {
-    const LEAST_BYTES: usize = 8 + Decision::LEAST_BYTES;
+    const LEAST_BYTES: usize = 8 + 8 + Decision::LEAST_BYTES;
 
     fn write(&self, to: &mut Writer<'_>) {
         to.item(&self.object);
+        to.item(&self.roster);
         to.item(&self.decision);
     }
 
     fn read(from: &mut Reader<'_>) -> Result<Self, Fault> {
-        Ok(Self { object: from.item()?, decision: from.item()? })
+        Ok(Self { object: from.item()?, roster: from.item()?, decision: from.item()? })
     }
 }
 

@@ -246,7 +246,7 @@ fn what_takes_the_most_memory_for_its_bytes_is_decoded_all_the_same() {
     let axis = |to_bytes| Axis { count: 2, from_bytes: 5, to_bytes };
     let messages = [
         Message::Reports(vec![ObjectReport { object, name: "n".into(), report }]),
-        Message::Decisions(vec![ObjectDecision { object, decision }]),
+        Message::Decisions(vec![ObjectDecision { object, roster: 1, decision }]),
         subscribe(scattered),
         subscribe(deep),
         runs(&[]),
@@ -309,8 +309,8 @@ fn numbers_that_each_could_be_true_but_not_together_are_refused_before_memory_is
         let count = (BYTES - body.len() - 8) / least_bytes;
         body.extend(u32::try_from(count).unwrap().to_le_bytes());
     };
-    number(&mut body, 85); // decisions
-    body.extend([1; 8 + 4 + 3 * 8]);
+    number(&mut body, 93); // decisions
+    body.extend([1; 8 + 8 + 4 + 3 * 8]);
     body.extend([0; 8 + 8 + 4 + 8 + 4 + 4 + 1 + 4 + 4]);
     number(&mut body, 13); // answers
     body.extend([0, 0, 0, 0, 0, 0, 0, 0, 2]);

@@ -42,7 +42,7 @@ fn carry_report(report: Report) -> Report {
 }
 
 fn carry_decision(decision: Decision) -> Decision {
-    match carry(Message::Decisions(vec![ObjectDecision { object: object(), decision }])) {
+    match carry(Message::Decisions(vec![ObjectDecision { object: object(), roster: 1, decision }])) {
         Message::Decisions(mut decisions) => decisions.pop().unwrap().decision,
         other => panic!("{other:?}"),
     }

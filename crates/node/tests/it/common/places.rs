@@ -1,143 +1,18 @@
 //! Nodes in one process: a directory each, and channels instead of a network.
 
-use std::collections::BTreeMap;
+pub use crate::wires::Fault;
+use crate::wires::{Wire, Wires, carry};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::mpsc::{Sender, channel};
 use std::sync::{Arc, Mutex, RwLock};
 use std::thread::JoinHandle;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 use stillframe_node::Runtime;
 use stillframe_node::cluster::Cluster;
-use stillframe_node::network::{Incoming, Network, Outgoing, Traffic, Transmission};
+use stillframe_node::network::{Network, Transmission};
 use stillframe_object::{Description, Error, Names, Object, Objects, Result};
 use stillframe_roster::writer::{Node, Revision};
 use stillframe_wire::{Message, ObjectId};
-
-/// Who has which number now; a runtime that is started again has another.
-#[derive(Debug, Default)]
-struct Wires {
-    numbers: RwLock<Vec<Option<Node>>>,
-    runtimes: RwLock<Vec<Option<Arc<Runtime>>>>,
-    sent_bytes: AtomicU64,
-    /// The numbers of all subscriptions.
-    subscriptions: Mutex<Vec<u64>>,
-    /// How many versions were lost on their way, to their end.
-    lost: AtomicU64,
-    /// How many times a node was told what an object is.
-    descriptions: AtomicU64,
-    /// What is wrong on the way from one place to another.
-    faults: RwLock<BTreeMap<(usize, usize), Fault>>,
-}
-
-/// What is wrong on a way.
-#[derive(Debug, Clone, Copy, Default)]
-pub struct Fault {
-    /// Whether everything waits on its way, in order.
-    pub holds: bool,
-    /// How much later everything comes.
-    pub delay: Duration,
-    /// How long it takes to read what follows a message.
-    pub reading: Duration,
-    /// Whether the connection ends before what follows a message.
-    pub cuts_reading: bool,
-    /// Whether versions and what is said of them are lost.
-    pub loses_versions: bool,
-    /// Whether versions wait to be sent, as on a link that takes no bytes.
-    pub stalls_versions: bool,
-    /// Whether everything is lost.
-    pub loses_all: bool,
-}
-
-/// What follows a message, read as slowly as the way is.
-struct Slow<'b> {
-    left: &'b [u8],
-    wires: &'b Wires,
-    way: (usize, usize),
-}
-
-impl Incoming for Slow<'_> {
-    fn left_bytes(&self) -> u64 {
-        self.left.len() as u64
-    }
-
-    fn read(&mut self, into: &mut [u8]) -> std::io::Result<()> {
-        let begin = Instant::now();
-        // Once the way is mended, nothing is slow any more.
-        while begin.elapsed() < self.wires.fault(self.way).reading {
-            std::thread::sleep(Duration::from_millis(5));
-        }
-        if self.wires.fault(self.way).cuts_reading {
-            return Err(std::io::ErrorKind::ConnectionReset.into());
-        }
-        std::io::Read::read_exact(&mut self.left, into)
-    }
-}
-
-impl Wires {
-    fn fault(&self, way: (usize, usize)) -> Fault {
-        self.faults.read().unwrap().get(&way).copied().unwrap_or_default()
-    }
-}
-
-type Letter = (Node, Node, Message, Vec<u8>);
-
-/// One end: messages to each other node arrive in order, by a thread for each.
-#[derive(Debug)]
-struct Wire {
-    place: usize,
-    wires: Arc<Wires>,
-    to: Vec<Mutex<Sender<Letter>>>,
-    stalled: Mutex<Vec<(Node, Box<dyn Transmission>)>>,
-}
-
-impl Network for Wire {
-    fn send(&self, to: Node, messages: Vec<Message>) {
-        messages.into_iter().for_each(|message| self.post(to, message, Vec::new()));
-    }
-
-    fn transmit(&self, to: Node, version: Box<dyn Transmission>) {
-        let place = self.wires.numbers.read().unwrap().iter().position(|node| *node == Some(to));
-        let fault = place.and_then(|place| self.wires.faults.read().unwrap().get(&(self.place, place)).copied());
-        if fault.is_some_and(|fault| fault.stalls_versions) {
-            return self.stalled.lock().unwrap().push((to, version));
-        }
-        version.run(&mut Letters { wire: self, to }).unwrap();
-    }
-
-    fn traffic(&self, _: Node) -> Traffic {
-        Traffic::default()
-    }
-}
-
-/// A version becomes letters at once.
-struct Letters<'w> {
-    wire: &'w Wire,
-    to: Node,
-}
-
-impl Outgoing for Letters<'_> {
-    fn send(&mut self, message: Message, bulk: &[u8]) -> std::io::Result<()> {
-        self.wire.post(self.to, message, bulk.to_vec());
-        Ok(())
-    }
-}
-
-impl Wire {
-    fn post(&self, to: Node, message: Message, bulk: Vec<u8>) {
-        let numbers = self.wires.numbers.read().unwrap().clone();
-        let (Some(place), Some(from)) = (numbers.iter().position(|node| *node == Some(to)), numbers[self.place]) else {
-            return;
-        };
-        if let Message::Subscribe(subscribe) = &message {
-            self.wires.subscriptions.lock().unwrap().push(subscribe.subscription);
-        }
-        let is_description = matches!(message, Message::Description(_));
-        self.wires.descriptions.fetch_add(u64::from(is_description), Ordering::SeqCst);
-        self.wires.sent_bytes.fetch_add(bulk.len() as u64, Ordering::Relaxed);
-        let _ = self.to[place].lock().unwrap().send((from, to, message, bulk));
-    }
-}
 
 /// Names of all nodes, which hear of new ones.
 #[derive(Debug)]
@@ -260,6 +135,7 @@ impl Nodes {
             subscriptions: Mutex::default(),
             lost: AtomicU64::new(0),
             descriptions: AtomicU64::new(0),
+            announced: Mutex::default(),
             faults: RwLock::default(),
         });
         let kept = Arc::new(Kept {
@@ -278,44 +154,13 @@ impl Nodes {
         });
         let mut threads = Vec::new();
         let networks = (0..count).map(|place| {
-            let wire = |to: usize| {
-                let (sender, receiver) = channel::<Letter>();
-                let wires = wires.clone();
-                threads.push(std::thread::spawn(move || {
-                    for (from, node, message, bulk) in receiver {
-                        while wires.fault((place, to)).holds {
-                            std::thread::sleep(Duration::from_millis(1));
-                        }
-                        let fault = wires.fault((place, to));
-                        std::thread::sleep(fault.delay);
-                        if fault.loses_all {
-                            continue;
-                        }
-                        let is_version = matches!(
-                            message,
-                            Message::Sources(_) | Message::Piece(_) | Message::Unchanged(_) | Message::Sent(_)
-                        );
-                        if is_version && fault.loses_versions {
-                            let is_end = matches!(message, Message::Sent(_));
-                            wires.lost.fetch_add(u64::from(is_end), Ordering::SeqCst);
-                            continue;
-                        }
-                        let runtime = wires.runtimes.read().unwrap()[to].clone();
-                        let is_current = wires.numbers.read().unwrap()[to] == Some(node);
-                        if let Some(runtime) = runtime.filter(|_| is_current) {
-                            // As the bytes that a network carries.
-                            let mut body = Vec::new();
-                            let kind = message.encode(&mut body);
-                            let message = Message::decode(kind, &body).expect("what is encoded can be decoded");
-                            let mut bulk = Slow { left: &bulk, wires: &wires, way: (place, to) };
-                            runtime.receive(from, message, &mut bulk);
-                        }
-                    }
-                }));
-                Mutex::new(sender)
+            let carry = |to| {
+                let (sender, thread) = carry(wires.clone(), (place, to));
+                threads.push(thread);
+                sender
             };
-            let (wires, to) = (wires.clone(), (0..count).map(wire).collect());
-            Arc::new(Wire { place, wires, to, stalled: Mutex::default() })
+            let to = (0..count).map(carry).collect();
+            Arc::new(Wire { place, wires: wires.clone(), to, stalled: Mutex::default() })
         });
         let networks = networks.collect();
         let mut nodes = Nodes { dir, kept, wires, networks, cluster, next: 1, _threads: threads };
@@ -520,6 +365,18 @@ impl Nodes {
     #[allow(dead_code, reason = "not all suites do")]
     pub fn descriptions(&self) -> u64 {
         self.wires.descriptions.load(Ordering::SeqCst)
+    }
+
+    /// The newest version of which another node told this one that it is complete.
+    #[allow(dead_code, reason = "not all suites do")]
+    pub fn heard_announced(&self, place: usize) -> u64 {
+        self.wires.announced.lock().unwrap().get(&place).copied().unwrap_or(0)
+    }
+
+    /// Has the runtime of a node begin with another one anew, as with a new connection.
+    #[allow(dead_code, reason = "not all suites do")]
+    pub fn reconnect(&self, at: usize, place: usize) {
+        self.runtime(at).connected(self.number(place));
     }
 
     /// How many versions were lost on their way.

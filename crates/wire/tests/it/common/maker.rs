@@ -444,9 +444,11 @@ impl Maker {
                 report: own.report(),
             })),
             6 => Message::Changes(self.many(3, Self::change)),
-            7 => Message::Decisions(
-                self.many(3, |own| ObjectDecision { object: own.object(), decision: own.decision() }),
-            ),
+            7 => Message::Decisions(self.many(3, |own| ObjectDecision {
+                object: own.object(),
+                roster: version,
+                decision: own.decision(),
+            })),
             8 => Message::Subscribe(Box::new(self.subscribe())),
             9 => Message::Unsubscribe(Unsubscribe { subscription }),
             10 => Message::Sources(Sources { subscription, epoch: version, shares: self.many(4, Self::source) }),

@@ -224,7 +224,10 @@ pub fn all() -> Vec<(&'static str, Message)> {
             ]),
         ),
         ("changes", Message::Changes(vec![change])),
-        ("decisions", Message::Decisions(vec![ObjectDecision { object: object(u64::MAX), decision: decision() }])),
+        (
+            "decisions",
+            Message::Decisions(vec![ObjectDecision { object: object(u64::MAX), roster: 9, decision: decision() }]),
+        ),
         ("ask", Message::Ask(Ask { object: object(3), name: "heat".into(), revision: 5 })),
         (
             "layouts",
