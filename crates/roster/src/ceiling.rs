@@ -184,7 +184,8 @@ impl Home {
 
     /// Whether all nodes that this home waits for know that it announces nothing any more, or it decides nothing.
     pub fn has_retired(&self) -> bool {
-        let is_acknowledged = self.ceilings.behind.is_empty() && self.ceilings.ceiling.nodes.is_empty();
+        let has_last = self.ceilings.behind.is_empty() && self.ceilings.ceiling.nodes.is_empty();
+        let is_acknowledged = has_last || self.planted().has(Bug::HastyLeave);
         !self.is_leading() || self.ceilings.is_last && is_acknowledged
     }
 

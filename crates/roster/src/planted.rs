@@ -30,6 +30,8 @@ pub(crate) enum Bug {
     ForgetfulHome,
     /// A home announces versions of which other nodes need not have heard.
     Boundless,
+    /// A home counts as retired before all nodes know that it announces nothing any more.
+    HastyLeave,
     /// Programs of a node call a version complete that all writers of the node have.
     LoneBoards,
     /// A runtime obeys former homes.

@@ -46,6 +46,8 @@ pub enum Action {
         writer: usize,
         version: Version,
     },
+    /// The newest home is about to leave in order.
+    Retire,
     /// Nothing goes between a node and any home from here on.
     Cut {
         node: usize,
@@ -104,6 +106,9 @@ impl World {
                 let pins = runtime.report().pins.into_iter();
                 actions.extend(pins.map(|pin| Action::Yield { node, version: pin.version }));
             }
+        }
+        if self.retires > 0 {
+            actions.push(Action::Retire);
         }
         let may_change = !setup.homes_on_nodes || self.apart.contains(&(self.homes.len() - 1));
         if self.homes.len() <= usize::from(setup.home_changes) && may_change {

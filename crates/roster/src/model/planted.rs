@@ -81,6 +81,11 @@ fn a_home_that_announces_what_nobody_else_can_know_of_is_noticed() {
 }
 
 #[test]
+fn a_home_that_leaves_before_all_know_how_far_it_came_is_noticed() {
+    notice(Bug::HastyLeave, Setup { retires: 1, ..cut_off_with_home(2, 1) }, "numbers are left out");
+}
+
+#[test]
 fn a_runtime_that_obeys_a_former_home_is_noticed() {
     notice(Bug::NoFence, Setup { home_changes: 1, ..alone(2) }, "");
 }

@@ -288,6 +288,11 @@ fn what_is_cut_off_completes_nothing_twice() {
 }
 
 #[test]
+fn a_home_that_retires_leaves_no_numbers_out() {
+    check("a home that is about to leave", &Setup { retires: 1, ..cut_off_with_home(1, 0) });
+}
+
+#[test]
 fn a_home_that_is_cut_off_completes_nothing_twice() {
     let explored = check("a node that is cut off with the home, one ahead", &cut_off_with_home(2, 1));
     assert_eq!(explored.newest, 2 + 1 + 2, "whoever takes the place goes on");

@@ -74,6 +74,8 @@ pub struct Setup {
     pub home_changes: u8,
     /// How often a node is cut off.
     pub cuts: u8,
+    /// How often a home gets ready to leave in order.
+    pub retires: u8,
     /// Whether each home lies on a node, the first one on the first, and is cut off with it.
     pub homes_on_nodes: bool,
     /// How far above the newest version homes set a ceiling.
@@ -186,6 +188,7 @@ pub struct World {
     pub(super) drops: u8,
     pub(super) kept: usize,
     pub cuts: u8,
+    pub(super) retires: u8,
     /// Nodes that are cut off.
     pub apart: BTreeSet<usize>,
     pub seen: Seen,
@@ -243,6 +246,7 @@ impl World {
             drops: setup.drops,
             kept: setup.kept.max(1),
             cuts: setup.cuts,
+            retires: setup.retires,
             apart: BTreeSet::new(),
             seen: Seen::default(),
         };
@@ -313,6 +317,10 @@ impl World {
                 self.change_node(node, setup, |runtime| runtime.hear(decision))?;
             }
             Action::ChangeHome => self.begin_home(setup),
+            Action::Retire => {
+                self.retires -= 1;
+                self.change_home(self.homes.len() - 1, setup, |home| refreshed(home, Home::retire))?;
+            }
             Action::Cut { node } => {
                 self.cuts -= 1;
                 self.apart.insert(node);
@@ -441,6 +449,10 @@ impl World {
         // Numbers up to one that is gone are complete nowhere but on the side that was cut off.
         let gone = home.ledger().taken_over.as_ref().filter(|taken_over| taken_over.is_gone());
         let is_gone = |version: Version| gone.is_some_and(|gone| version <= gone.version);
+        let has_retired = |former: &Hashed<Home>| former.is_leading() && former.has_retired();
+        if gone.is_some() && self.homes[..index].last().is_some_and(has_retired) {
+            return Err("numbers are left out although the home before had retired".into());
+        }
         for (version, (_, members)) in &self.seen.announced {
             let is_complete = home.announced().version >= *version && !is_gone(*version);
             if is_complete && !members_of(&home, *version).is_subset(members) {
