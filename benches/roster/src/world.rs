@@ -320,7 +320,7 @@ impl World {
         let (Some(heard), Some(news)) = (&mut self.nodes[node].roster, told.heard.clone()) else { return };
         let meter = Meter::start();
         match news.base {
-            None => _ = heard.hear(revision, news.serial, news.declared.to_vec()),
+            None => _ = heard.hear(revision, news.serial, news.declared.to_vec(), news.is_last),
             Some(_) => _ = heard.change(revision, news).expect("messages arrive in order"),
         }
         self.count_node(&meter);
@@ -352,11 +352,11 @@ impl Told {
         let heard = match Message::decode(kind, &body) {
             Ok(Message::Roster(roster)) => {
                 let (declared, gone) = (Arc::new(roster.declared), Arc::default());
-                Some(News { base: None, serial: roster.serial, declared, gone })
+                Some(News { base: None, serial: roster.serial, declared, gone, is_last: roster.is_last })
             }
             Ok(Message::RosterChange(change)) => {
                 let (declared, gone) = (Arc::new(change.declared), Arc::new(change.gone));
-                Some(News { base: Some(change.base), serial: change.serial, declared, gone })
+                Some(News { base: Some(change.base), serial: change.serial, declared, gone, is_last: change.is_last })
             }
             _ => None,
         };

@@ -348,8 +348,11 @@ impl Desk {
         let _ = self.with(id, |one, around| one.lose_version(subscription, version, why, around));
     }
 
-    /// Whether all nodes know of each home here that it announces nothing any more.
-    pub(crate) fn have_homes_retired(&self) -> bool {
+    /// Lets homes that are here announce nothing any more, those that came since too; whether all nodes know that of each.
+    pub(crate) fn retire_homes(&mut self) -> bool {
+        let announcing = self.watched.iter().filter(|(_, one)| !one.is_retiring());
+        let announcing: Vec<ObjectId> = announcing.map(|(id, _)| *id).collect();
+        announcing.into_iter().for_each(|id| _ = self.with(id, Watched::retire));
         self.watched.values().all(Watched::has_retired)
     }
 

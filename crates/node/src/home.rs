@@ -93,6 +93,11 @@ impl Home {
         self.protocol.set_replaced(former);
     }
 
+    /// Learns the former numbers of runtimes, each with the one of now, before one of these is [admitted](Self::admit).
+    pub fn learn_replaced(&mut self, former: impl IntoIterator<Item = (Node, Node)>) {
+        self.protocol.learn_replaced(former);
+    }
+
     /// Its term.
     pub fn revision(&self) -> Revision {
         self.protocol.revision()

@@ -83,6 +83,7 @@ mod tests {
             declared: 0,
             announced,
             ceiling: Ceiling::initial(0),
+            run_floor: 0,
             unpinned,
             proposed,
             refused,

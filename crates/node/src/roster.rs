@@ -24,17 +24,19 @@ pub struct News {
     pub declared: Arc<Vec<Declared>>,
     /// Writers of which nothing is left, ascending.
     pub gone: Arc<Vec<Writer>>,
+    /// Whether this is all of it, or the last part.
+    pub is_last: bool,
 }
 
 impl News {
     /// The message that tells a node.
     pub fn message(&self, object: ObjectId, revision: Revision) -> Message {
-        let (serial, declared) = (self.serial, self.declared.to_vec());
+        let (serial, declared, is_last) = (self.serial, self.declared.to_vec(), self.is_last);
         match self.base {
-            None => Message::Roster(Roster { object, revision, serial, declared }),
+            None => Message::Roster(Roster { object, revision, serial, declared, is_last }),
             Some(base) => {
                 let gone = self.gone.to_vec();
-                Message::RosterChange(RosterChange { object, revision, base, serial, declared, gone })
+                Message::RosterChange(RosterChange { object, revision, base, serial, declared, gone, is_last })
             }
         }
     }
@@ -114,8 +116,15 @@ impl Told {
         let gone = std::iter::once(gone).chain(std::iter::repeat_with(Vec::new));
         let serial = self.serial;
         let bases = std::iter::once(base).chain(std::iter::repeat(Some(serial)));
-        let made = |((declared, gone), base)| News { base, serial, declared: Arc::new(declared), gone: Arc::new(gone) };
-        parts.into_iter().zip(gone).zip(bases).map(made).collect()
+        let last = parts.len() - 1;
+        let made = |(part, ((declared, gone), base))| News {
+            base,
+            serial,
+            declared: Arc::new(declared),
+            gone: Arc::new(gone),
+            is_last: part == last,
+        };
+        parts.into_iter().zip(gone).zip(bases).enumerate().map(made).collect()
     }
 }
 
@@ -139,7 +148,7 @@ pub struct Heard {
     former: BTreeMap<Writer, (Declared, Instant)>,
     /// Nodes of which it has heard that in this term.
     ended: BTreeSet<Node>,
-    /// Whether it has missed something that the home told.
+    /// Whether it has missed something that the home told, or has still to hear parts of it.
     is_behind: bool,
 }
 
@@ -148,12 +157,13 @@ pub struct Heard {
 pub struct Missing;
 
 impl Heard {
-    /// Takes a whole roster, if it is newer; whether it is.
-    pub fn hear(&mut self, revision: Revision, serial: u64, declared: Vec<Declared>) -> bool {
-        let is_newer = (revision, serial) > self.at;
+    /// Takes a whole roster, or its first part, if it is newer; whether it is.
+    pub fn hear(&mut self, revision: Revision, serial: u64, declared: Vec<Declared>, is_last: bool) -> bool {
+        // Parts of it may have been lost.
+        let is_newer = (revision, serial) > self.at || self.is_behind && (revision, serial) == self.at;
         if is_newer {
             let is_of_another_term = revision > self.at.0;
-            (self.at, self.is_behind) = ((revision, serial), false);
+            (self.at, self.is_behind) = ((revision, serial), !is_last);
             let declared = declared.into_iter().map(|one| (one.writer, one)).collect();
             let before = std::mem::replace(&mut self.declared, declared);
             self.note_former(before.into_values());
@@ -170,7 +180,7 @@ impl Heard {
     /// # Errors
     /// [`Missing`]: then nothing has changed.
     pub fn change(&mut self, revision: Revision, news: News) -> Result<bool, Missing> {
-        let News { base, serial, declared, gone } = news;
+        let News { base, serial, declared, gone, is_last } = news;
         if revision < self.at.0 || revision == self.at.0 && serial < self.at.1 {
             return Ok(false);
         }
@@ -178,7 +188,7 @@ impl Heard {
             self.is_behind = true;
             return Err(Missing);
         }
-        self.at = (revision, serial);
+        (self.at, self.is_behind) = ((revision, serial), !is_last);
         let gone: Vec<Declared> = gone.iter().filter_map(|writer| self.declared.remove(writer)).collect();
         self.note_former(gone.into_iter());
         self.former.retain(|_, (_, since)| since.elapsed() < HEARD);
@@ -186,6 +196,11 @@ impl Heard {
         declared.iter().for_each(|one| _ = self.former.remove(&one.writer));
         self.declared.extend(declared.into_iter().map(|one| (one.writer, one)));
         Ok(true)
+    }
+
+    /// Whether the home told of changes of a roster that is not here, or of a part of one, and has still to tell the rest.
+    pub fn is_behind(&self) -> bool {
+        self.is_behind
     }
 
     /// The term of the home that told of it, and its serial.
@@ -248,7 +263,7 @@ mod tests {
 
     fn hear(heard: &mut Heard, news: News) -> Result<bool, Missing> {
         match news.base {
-            None => Ok(heard.hear(1, news.serial, news.declared.to_vec())),
+            None => Ok(heard.hear(1, news.serial, news.declared.to_vec(), news.is_last)),
             Some(_) => heard.change(1, news),
         }
     }
@@ -284,8 +299,17 @@ mod tests {
         let parts = told.news(None);
         assert_eq!(parts.iter().map(|part| part.declared.len()).collect::<Vec<_>>(), [2, 2, 2, 2, 2]);
         let mut heard = Heard::default();
-        parts.into_iter().for_each(|part| assert_eq!(hear(&mut heard, part), Ok(true)));
+        for part in parts.clone() {
+            let is_last = part.is_last;
+            assert_eq!(hear(&mut heard, part), Ok(true));
+            assert_eq!(heard.is_behind(), !is_last, "until all of it is there");
+        }
         assert!(is_same(&told, &heard));
+        // The rest of one is lost, and all of it comes again.
+        let mut heard = Heard::default();
+        assert_eq!(hear(&mut heard, parts[0].clone()), Ok(true));
+        parts.into_iter().for_each(|part| assert_eq!(hear(&mut heard, part), Ok(true)));
+        assert!(is_same(&told, &heard) && !heard.is_behind());
     }
 
     #[test]

@@ -186,9 +186,13 @@ impl Runtime {
     /// know that: then the next homes leave no numbers out.
     pub fn retire(&self, limit: Duration) {
         let begin = Instant::now();
-        while !self.inner.desk().have_homes_retired() && begin.elapsed() < limit {
+        loop {
             // Homes of nodes that leave at the same time may come here meanwhile.
-            self.inner.change(|desk| desk.for_all(|one, around| one.retire(around)));
+            let mut have_retired = false;
+            self.inner.change(|desk| have_retired = desk.retire_homes());
+            if have_retired || begin.elapsed() >= limit {
+                return;
+            }
             thread::sleep(BUSY);
         }
     }

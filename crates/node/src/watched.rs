@@ -13,7 +13,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Instant;
 use stillframe_kernel::points;
-use stillframe_object::relay::{LocalFragment, Remote, RemoteFragment};
+use stillframe_object::relay::{LocalFragment, Refused, Remote, RemoteFragment};
 use stillframe_object::{Object, Part, Writer as Named, bindings as bindings_of};
 use stillframe_roster::message::{Decision, Report};
 use stillframe_roster::runtime::{Event, Runtime};
@@ -36,7 +36,7 @@ pub(crate) struct Watched {
     is_homeless: bool,
     decided: BTreeSet<u32>,
     /// What this node's writers have still to be told of their fragments.
-    verdicts: BTreeMap<u32, Result<(), String>>,
+    verdicts: BTreeMap<u32, Result<(), Refused>>,
     /// Fragments of this node whose places others took, and of which its programs have still to be told that.
     ended: BTreeMap<u32, Version>,
     /// What the home was told last.
@@ -202,7 +202,7 @@ impl Watched {
             if fragment.is_accepted == Some(true) {
                 self.known.protocol.restore(who, vec![stage]);
             } else if let Err(refusal) = self.known.protocol.declare(who, stage) {
-                self.decide(number, Err(refusal.to_string()));
+                self.decide(number, Err((&refusal).into()));
                 return Ok(());
             }
         }
@@ -240,7 +240,7 @@ impl Watched {
         gone.into_iter().for_each(|version| self.known.protocol.drop(writer, version));
     }
 
-    fn decide(&mut self, number: u32, verdict: Result<(), String>) {
+    fn decide(&mut self, number: u32, verdict: Result<(), Refused>) {
         // One that counted may count no more: when it was lost meanwhile, and another one took its place.
         if self.decided.insert(number) || verdict.is_err() {
             self.verdicts.insert(number, verdict);
@@ -404,7 +404,7 @@ impl Watched {
         events.sort_by_key(|event| !matches!(event, Event::Complete(_)));
         for event in &events {
             match event {
-                Event::Refused { writer, refusal, .. } => self.decide(writer.serial, Err(refusal.to_string())),
+                Event::Refused { writer, refusal, .. } => self.decide(writer.serial, Err(refusal.into())),
                 Event::Ended { writer, from } => _ = self.ended.insert(writer.serial, *from),
                 _ => {}
             }
@@ -473,7 +473,10 @@ impl Watched {
 
     fn hear_roster(&mut self, from: Node, revision: Revision, news: News, around: &mut Surroundings) -> Result<()> {
         let heard = match news.base {
-            None => Ok(self.known.roster.hear(revision, news.serial, Arc::unwrap_or_clone(news.declared))),
+            None => {
+                let declared = Arc::unwrap_or_clone(news.declared);
+                Ok(self.known.roster.hear(revision, news.serial, declared, news.is_last))
+            }
             Some(_) => self.known.roster.change(revision, news),
         };
         match heard {
@@ -494,7 +497,7 @@ impl Watched {
         }
         self.tell_writers()?;
         // Programs would look for who has a version's elements, and find nobody. What was lost on the way comes with the next connection.
-        if self.known.roster.at() < self.needed_roster {
+        if self.known.roster.is_behind() || self.known.roster.at() < self.needed_roster {
             return Ok(());
         }
         if self.is_untold {
@@ -568,13 +571,13 @@ impl Watched {
                     }
                 }
             }
-            Message::Roster(Roster { revision, serial, declared, .. }) => {
+            Message::Roster(Roster { revision, serial, declared, is_last, .. }) => {
                 let (declared, gone) = (Arc::new(declared), Arc::default());
-                self.hear_roster(from, revision, News { base: None, serial, declared, gone }, around)?;
+                self.hear_roster(from, revision, News { base: None, serial, declared, gone, is_last }, around)?;
             }
-            Message::RosterChange(RosterChange { revision, base, serial, declared, gone, .. }) => {
-                let (declared, gone) = (Arc::new(declared), Arc::new(gone));
-                self.hear_roster(from, revision, News { base: Some(base), serial, declared, gone }, around)?;
+            Message::RosterChange(RosterChange { revision, base, serial, declared, gone, is_last, .. }) => {
+                let (base, declared, gone) = (Some(base), Arc::new(declared), Arc::new(gone));
+                self.hear_roster(from, revision, News { base, serial, declared, gone, is_last }, around)?;
             }
             Message::Subscribe(subscribe) => {
                 return self.subscriptions.subscribe(&mut self.known, from, *subscribe, around);
@@ -705,6 +708,7 @@ impl Watched {
         if let Some(home) = &mut self.home {
             // One whose lease has ended may not know that yet. It would be waited for, and nobody would say once more that it is lost.
             if around.cluster.nodes().contains(&node) {
+                home.learn_replaced(around.cluster.replaced());
                 home.admit(node);
             }
             home.forget_told(node);
@@ -746,6 +750,11 @@ impl Watched {
             home.retire();
         }
         self.settle(around)
+    }
+
+    /// Whether no home is here that announces anything.
+    pub(crate) fn is_retiring(&self) -> bool {
+        self.home.as_ref().is_none_or(|home| home.protocol().is_retiring())
     }
 
     /// Whether no home is here, or all nodes know that it announces nothing any more.

@@ -150,8 +150,10 @@ impl WriteOptions {
         let deadline = Deadline::after(self.wait);
         // What this node's runtime says to be complete, once it has refused an older one: a node that joins learns it by the answer.
         let mut announced = shared.description.initial;
+        // The first number that is nobody's yet, once the home has refused one.
+        let mut first = Version::MIN;
         loop {
-            match self.try_attach(&shared, &view, &elements, &mut announced, deadline)? {
+            match self.try_attach(&shared, &view, &elements, &mut announced, first, deadline)? {
                 // That the others know of it has to be sure before the program goes on, and others count on it.
                 Attempt::Attached(mut fragment, is_heir) => match fragment.wait_accepted(deadline.at_least(HEARD)) {
                     Ok(()) => match self.fill(&mut fragment, deadline) {
@@ -167,9 +169,16 @@ impl WriteOptions {
                         },
                         Err(error) => return Err(error),
                     },
-                    Err(error @ Error::NotAccepted { .. }) => match self.find_newer(&shared, fragment.version())? {
+                    Err(error @ Error::NotAccepted { next, .. }) => match self
+                        .find_newer(&shared, fragment.version())?
+                    {
                         Some(newer) => {
                             announced = newer;
+                            fragment.detach()?;
+                        }
+                        // A version between that others have begun may never be complete. Zeros are the content of none.
+                        None if self.begins_with_zeros && self.version.is_none() && next > Some(first) => {
+                            first = next.unwrap_or(first);
                             fragment.detach()?;
                         }
                         // What was to become complete with what the one before published may have been given up.
@@ -232,6 +241,7 @@ impl WriteOptions {
         view: &View,
         elements: &Elements,
         announced: &mut Version,
+        first: Version,
         deadline: Deadline,
     ) -> Result<Attempt> {
         let seen = shared.bell.seen();
@@ -253,6 +263,7 @@ impl WriteOptions {
         if from <= newest {
             return Err(self.refused(Refusal::Late { from, settled: newest }));
         }
+        let from = from.max(first);
         let number = shared.free_number(board.next_number()?)?;
         let mut leaving = Vec::new();
         for (other, member) in &mut members.list {
@@ -347,6 +358,8 @@ impl WriteOptions {
         shared.give_hint();
         points::hit("attach.done");
         let made = Made { region, variable, is_loaned: self.is_loaned };
+        // Who begins with zeros goes on from any version.
+        let version = if first > version { from - 1 } else { version };
         let fragment = WriteFragment::begin(shared, number, view, made, version, members);
         Ok(Attempt::Attached(Box::new(fragment), is_heir))
     }

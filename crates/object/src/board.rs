@@ -131,6 +131,9 @@ pub enum Entry {
         number: u32,
         /// Why.
         why: String,
+        /// The first number from which on one of these elements may count, where it came too late.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        next: Option<u64>,
     },
     /// A fragment of another node of which the home says nothing just now writes nothing from a version on, until it does: what is complete
     /// with it stays.

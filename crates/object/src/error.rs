@@ -95,6 +95,8 @@ pub enum Error {
         name: String,
         /// Whose elements it shares, as the object's home says.
         why: String,
+        /// The first number from which on it may count, where it came too late.
+        next: Option<u64>,
     },
     /// This node has a runtime, which does not answer.
     #[error("{}: {why}; the runtime of this node may have ended: start it again ('still node')", path.display())]

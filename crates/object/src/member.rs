@@ -10,6 +10,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 use stillframe::{Observer, ObserverOptions};
 use stillframe_roster::ledger::Ledger;
+use stillframe_roster::refusal::Refusal;
 use stillframe_roster::writer::{Elements, Node, Published, Stage, Version, Who, Writer};
 
 /// A fragment to write, of any process.
@@ -42,8 +43,32 @@ pub(crate) struct Member {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Verdict {
     Accepted,
-    /// With the reason.
-    Refused(String),
+    Refused(Refused),
+}
+
+/// Why a fragment of this node does not count.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Refused {
+    /// The reason, for people.
+    pub why: String,
+    /// The first number from which on it may count, where it came too late.
+    pub next: Option<Version>,
+}
+
+impl From<&str> for Refused {
+    fn from(why: &str) -> Refused {
+        Refused { why: why.into(), next: None }
+    }
+}
+
+impl From<&Refusal> for Refused {
+    fn from(refusal: &Refusal) -> Refused {
+        let next = match refusal {
+            Refusal::Late { settled, .. } => settled.checked_add(1),
+            _ => None,
+        };
+        Refused { why: refusal.to_string(), next }
+    }
 }
 
 /// How often writers are looked at again because some of them published meanwhile.
@@ -292,9 +317,10 @@ impl Members {
                     });
                 }),
                 Entry::Follow { complete } => self.follows = Some(complete),
-                Entry::Refuse { number, why } => {
+                Entry::Refuse { number, why, next } => {
                     self.end_heir(number);
-                    self.change(number, |member| member.verdict = Some(Verdict::Refused(why)));
+                    let refused = Refused { why, next };
+                    self.change(number, |member| member.verdict = Some(Verdict::Refused(refused)));
                 }
             }
         }

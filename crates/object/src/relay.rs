@@ -19,6 +19,7 @@ use stillframe::{DType, Declaration, Kind, Region, Snapshot, TrackerKind, Variab
 use stillframe_roster::writer::{Elements, Version, Who};
 
 pub use crate::board::Remote;
+pub use crate::member::Refused;
 
 /// How long who has the lock of a board is waited for. The runtime has other objects to care for, and comes again.
 const SOON: Duration = Duration::from_millis(100);
@@ -364,11 +365,11 @@ impl Relay {
     ///
     /// # Errors
     /// [`Error::Locked`] if somebody has the board just now; those of the object's files.
-    pub fn decide(&mut self, number: u32, verdict: Result<(), String>) -> Result<()> {
+    pub fn decide(&mut self, number: u32, verdict: Result<(), Refused>) -> Result<()> {
         let mut board = self.shared.board.lock_within(SOON)?;
         board.add(match verdict {
             Ok(()) => Entry::Accept { number },
-            Err(why) => Entry::Refuse { number, why },
+            Err(Refused { why, next }) => Entry::Refuse { number, why, next },
         })?;
         drop(board);
         self.shared.bell.ring();

@@ -4,7 +4,7 @@ use crate::board::Entry;
 use crate::collection::collect;
 use crate::error::{Error, Result};
 use crate::layout::{self, Array};
-use crate::member::{Member, Members, Verdict};
+use crate::member::{Member, Members, Refused, Verdict};
 use crate::reading::Reading;
 use crate::runtime;
 use crate::shared::{COMPLETE, Shared};
@@ -337,7 +337,9 @@ impl WriteFragment {
 
     fn check_accepted(&self) -> Result<()> {
         match self.members.list.get(&self.number).and_then(|member| member.verdict.as_ref()) {
-            Some(Verdict::Refused(why)) => Err(Error::NotAccepted { name: self.shared.name.clone(), why: why.clone() }),
+            Some(Verdict::Refused(Refused { why, next })) => {
+                Err(Error::NotAccepted { name: self.shared.name.clone(), why: why.clone(), next: *next })
+            }
             _ => Ok(()),
         }
     }

@@ -56,7 +56,31 @@ impl Home {
     pub(super) fn exclude_returned(&mut self, node: Node) -> Vec<Displaced> {
         let Some(report) = self.known(node).map(|known| known.report.clone()) else { return Vec::new() };
         let known = self.proposed.iter().chain([&self.announced]).cloned().collect();
-        self.exclude_absent(&report, &known)
+        let mut displaced = self.exclude_absent(&report, &known);
+        displaced.extend(self.exclude_displaced(&report));
+        displaced
+    }
+
+    /// Refuses writers of a machine that was lost and is back where others were given their places meanwhile, and nothing was proposed since:
+    /// who was given one counts on it, and a writer that stands still would keep all from going on.
+    fn exclude_displaced(&mut self, report: &Report) -> Vec<Displaced> {
+        if !self.numbers_of(report.node).iter().any(|number| self.ledger.is_lost(*number)) {
+            return Vec::new();
+        }
+        let mut displaced = Vec::new();
+        for told in report.writers.iter().filter(|told| told.accepted > 0 && !told.record.has_ended()) {
+            let reached = told.record.published.newest.unwrap_or(self.ledger.initial());
+            if let Some(from) = self.ledger.heir_above(&told.record, reached) {
+                displaced.extend(stages_until(told, from));
+            }
+        }
+        let refused = displaced.iter().map(|one| Refused {
+            writer: one.who.writer,
+            number: one.number,
+            refusal: Refusal::Late { from: one.newest, settled: one.newest },
+        });
+        self.refused.entry(report.node).or_default().extend(refused);
+        displaced
     }
 
     /// Has refusals say who had the places of these writers, as far as that is known still.
@@ -98,8 +122,7 @@ impl Home {
 
     /// Versions that a node's machine has no part in, from after the last one in which it had one to the newest that was proposed.
     fn absence(&self, report: &Report, known: &BTreeSet<Proposal>) -> Option<RangeInclusive<Version>> {
-        let former = self.replaced.iter().filter(|(_, now)| **now == report.node).map(|(former, _)| *former);
-        let numbers: Vec<Node> = former.chain([report.node]).collect();
+        let numbers = self.numbers_of(report.node);
         let names = |proposal: &Proposal| numbers.iter().any(|number| proposal.nodes.contains(number));
         let is_fixed = |version| version <= self.announced.version || self.ledger.settled.contains_key(&version);
         let fixed = || known.iter().filter(|proposal| !proposal.is_gone() && is_fixed(proposal.version));

@@ -175,11 +175,22 @@ impl Home {
         true
     }
 
-    /// Announces nothing any more, for the home's node is about to leave, and has all nodes acknowledge a ceiling that says so. Then the
-    /// next home leaves no numbers out. Nodes with a new [decision](Self::decision) are returned.
+    /// Announces and proposes nothing any more, for the home's node is about to leave, and has all nodes acknowledge a ceiling that says so.
+    /// Then the next home leaves no numbers out. Nodes with a new [decision](Self::decision) are returned.
     pub fn retire(&mut self) -> BTreeSet<Node> {
-        let is_new = !std::mem::replace(&mut self.ceilings.is_last, true);
-        if is_new && self.is_leading { self.lead(BTreeSet::new()) } else { BTreeSet::new() }
+        if std::mem::replace(&mut self.ceilings.is_last, true) || !self.is_leading() {
+            return BTreeSet::new();
+        }
+        // What is pinned when this home is gone is fixed for the next one, which lets nobody begin with it.
+        self.give_up_proposal();
+        self.look_at_pins();
+        self.set_ceiling(&BTreeSet::new());
+        self.refresh(BTreeSet::new(), true)
+    }
+
+    /// Whether it announces and proposes nothing any more.
+    pub fn is_retiring(&self) -> bool {
+        self.ceilings.is_last
     }
 
     /// Whether all nodes that this home waits for know that it announces nothing any more, or it decides nothing.

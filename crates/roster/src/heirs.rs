@@ -5,9 +5,10 @@
 
 use crate::{
     ledger::Ledger,
+    near,
     planted::Bug,
     roster::Closure,
-    writer::{Node, Record, Version, Writer},
+    writer::{Node, Record, Stage, Version, Writer},
 };
 
 impl Ledger {
@@ -61,6 +62,19 @@ impl Ledger {
                 .settled
                 .range(from..)
                 .any(|(version, _)| ended.elements(*version).is_some() && ended.has_reached(*version))
+    }
+
+    /// The first version from which on a living writer of another node has elements of one that has not come to it.
+    pub(crate) fn heir_above(&self, record: &Record, reached: Version) -> Option<Version> {
+        let own = record.stages.iter().filter_map(|stage| near::elements_of(&stage.role));
+        let others = own.flat_map(|elements| self.near(elements));
+        let others = others.filter(|other| other.writer.node != record.writer.node && !other.has_ended());
+        let stages = others.flat_map(|other| &other.stages).filter(|stage| stage.from > reached);
+        let meets = |stage: &&Stage| {
+            let both = near::elements_of(&stage.role).zip(record.elements(stage.from));
+            both.is_some_and(|(theirs, own)| theirs.intersection(own).is_ok_and(|common| !common.is_empty()))
+        };
+        stages.filter(meets).map(|stage| stage.from).min()
     }
 
     /// Whether versions that were proposed lack just a stage like this one, which begins with one of them: then it was accepted, and

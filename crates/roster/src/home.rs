@@ -300,13 +300,16 @@ impl Home {
             } else if self.can_be_pinned(&proposal, touched) {
                 self.proposed = Some(proposal);
                 return false;
-            } else if self.has_fixed {
-                self.ledger.unsettle(proposal.version);
+            } else {
+                self.proposed = Some(proposal);
+                self.give_up_proposal();
             }
             is_new = true;
         }
         // Where the fragments lie too scattered to be told apart nothing is complete.
-        if let Ok(Some(version)) = self.newest_to_propose() {
+        if let Ok(Some(version)) = self.newest_to_propose()
+            && !self.is_retiring()
+        {
             let roster = self.ledger.roster(version);
             let (epoch, nodes) = (roster.epoch, roster.nodes());
             // Mostly they are the same, and need not be there twice, nor be told twice.
@@ -319,6 +322,14 @@ impl Home {
             self.look_at_pins();
         }
         is_new
+    }
+
+    /// Gives up what is proposed: its roster may change again, unless it was fixed before.
+    fn give_up_proposal(&mut self) {
+        if let Some(proposal) = self.proposed.take_if(|_| self.has_fixed) {
+            self.ledger.unsettle(proposal.version);
+        }
+        self.proposed = None;
     }
 
     fn newest_to_propose(&self) -> Result<Option<Version>, TooScattered> {
@@ -461,6 +472,7 @@ impl Home {
             declared: report.declared,
             announced: self.announced.clone(),
             ceiling: self.ceilings.ceiling().clone(),
+            run_floor: self.floors.get(&node).copied().unwrap_or(report.run_floor),
             unpinned: unpinned.to_vec(),
             // Others have nothing of it to pin.
             proposed: self.proposed.as_ref().filter(|proposal| proposal.nodes.contains(&node)).map(members),

@@ -281,8 +281,13 @@ impl Ledger {
         // Who leaves or dies is a member of no version that is fixed and that it has not published.
         let is_broken = self.planted.has(Bug::LateChanges) || self.planted.has(Bug::Robbed);
         let may_be_late = !matches!(stage.role, Role::Member { .. }) || is_broken;
-        let fixed = self.settled.range(from..until).next_back().filter(|_| !may_be_late);
-        fixed.map_or(Ok(()), |(settled, _)| Err(Refusal::Late { from, settled: *settled }))
+        let fixed = self.settled.range(from..until).next_back().map(|(settled, _)| *settled);
+        // What was complete before the run is so still on nodes that remember it: nobody gives its numbers to anything else.
+        let former = Some(self.highest_floor).filter(|floor| *floor > self.initial && (from..until).contains(floor));
+        match fixed.max(former).filter(|_| !may_be_late) {
+            Some(settled) => Err(Refusal::Late { from, settled }),
+            None => Ok(()),
+        }
     }
 
     fn check_order(&self, writer: Writer, stage: &Stage) -> Result<(), Refusal> {

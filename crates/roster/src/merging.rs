@@ -50,12 +50,21 @@ impl Home {
     /// Notes what a node had complete before the present run of the job. Which run that was, a home learns from the node's first report alone:
     /// what was announced since then is of this run.
     pub(super) fn note_floor(&mut self, report: &Report) {
-        let announced = self.announced.version;
-        let floor = self.floors.entry(report.node).or_insert_with(|| match report.floor > announced {
-            true => report.floor,
-            false => report.run_floor,
-        });
-        self.ledger.note_floor(&report.writers, *floor);
+        let floor = match self.floors.get(&report.node) {
+            Some(floor) => *floor,
+            // Its machine may have heard of a version that the others did not.
+            None if report.floor > self.announced.version && !self.is_of_this_run(report.node) => report.floor,
+            None => report.run_floor,
+        };
+        self.floors.insert(report.node, floor);
+        self.ledger.note_floor(&report.writers, floor);
+    }
+
+    /// Whether a machine has had a part in what was proposed in this run, under this number or a former one.
+    fn is_of_this_run(&self, node: Node) -> bool {
+        let numbers = self.numbers_of(node);
+        let names = |proposal: &Proposal| numbers.iter().any(|number| proposal.nodes.contains(number));
+        self.reported_proposals().iter().any(names)
     }
 
     /// Notes what a node's writers published as what a home accepted, before anything that is new is looked at.

@@ -177,6 +177,8 @@ pub struct Decision {
     pub announced: Proposal,
     /// The home announces nothing that lies above this, until all nodes have acknowledged another one.
     pub ceiling: Ceiling,
+    /// The newest version that was complete on the node before the present run of the job.
+    pub run_floor: Version,
     /// Who does not hold that version any more.
     pub unpinned: Vec<Unpinned>,
     /// The version that is to be complete next, and the node's members of it: the node is to pin it. Nothing for a node without members.

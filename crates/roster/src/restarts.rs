@@ -12,6 +12,18 @@ impl Home {
         self.replaced = former.into_iter().collect();
     }
 
+    /// Learns the former numbers of runtimes that were started again, each with the one that it has now, also of machines that were lost
+    /// before this home began.
+    pub fn learn_replaced(&mut self, former: impl IntoIterator<Item = (Node, Node)>) {
+        self.replaced.extend(former);
+    }
+
+    /// All numbers that a node's machine had, and its present one.
+    pub(super) fn numbers_of(&self, node: Node) -> Vec<Node> {
+        let former = self.replaced.iter().filter(|(_, now)| **now == node).map(|(former, _)| *former);
+        former.chain([node]).collect()
+    }
+
     /// Whether nobody has any more what a node of this number had.
     pub(super) fn is_gone(&self, node: Node) -> bool {
         let lives = |node: &Node| self.known(*node).is_some();

@@ -84,8 +84,6 @@ pub struct Runtime {
     floor: Version,
     /// The newest version that was complete before the present run of the job began, as far as a former runtime learned it.
     run_floor: Version,
-    /// Whether a home was heard, so that it is known of which run the floor is.
-    is_floor_settled: bool,
     /// By reader, with what was answered last.
     wants: BTreeMap<u64, (Want, Option<Readiness>)>,
     wanted: u64,
@@ -113,7 +111,6 @@ impl Runtime {
             ceiling: Ceiling::initial(initial),
             floor: initial,
             run_floor: initial,
-            is_floor_settled: false,
             wants: BTreeMap::new(),
             wanted: 0,
             planted: Planted::default(),
@@ -130,14 +127,6 @@ impl Runtime {
     /// was. It is known once a home was heard, and the next runtime of this machine has to have it.
     pub fn run_floor(&self) -> Version {
         self.run_floor
-    }
-
-    /// A home that knows of what was complete before this runtime began goes on with the run of the former runtime; any other one has begun
-    /// a new run, to which all that belongs to the one before.
-    fn settle_floor(&mut self, announced: Version) {
-        if !std::mem::replace(&mut self.is_floor_settled, true) && announced < self.floor {
-            self.run_floor = self.floor;
-        }
     }
 
     /// Whose it is.
@@ -371,7 +360,7 @@ impl Runtime {
         // The home announces nothing above the former one before all nodes have acknowledged this one.
         is_due |= decision.ceiling != self.ceiling && !self.planted.has(Bug::SilentPin);
         self.ceiling = decision.ceiling;
-        self.settle_floor(decision.announced.version);
+        self.run_floor = decision.run_floor;
         if decision.announced.version > self.announced.version {
             self.announced = decision.announced.clone();
             self.unpinned.clear();
@@ -445,7 +434,8 @@ impl Runtime {
         self.pinning.take_if(|proposal| gone(&proposal.version));
         let Some((proposal, writers)) = &decision.proposed else { return };
         let version = proposal.version;
-        let is_asked = self.has_pinned(version) || self.pinning.as_ref().is_some_and(|one| one.version == version);
+        // One that was given up and is proposed once more may be of other nodes: what is pinned says whose it is.
+        let is_asked = self.pins.get(&version) == Some(proposal) || self.pinning.as_ref() == Some(proposal);
         let is_given_up = self.yielded.as_ref().is_some_and(|yielded| yielded.version >= version);
         if writers.is_empty() || is_asked || is_given_up && !self.planted.has(Bug::PinAnew) {
             return;

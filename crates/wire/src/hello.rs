@@ -10,7 +10,7 @@ use stillframe_roster::writer::Node;
 use crate::{bounds::NAME_BYTES_MAX, fault::Fault, item::Item, reader::Reader, writer::Writer};
 
 /// The protocol of this version.
-pub const PROTOCOL: u16 = 11;
+pub const PROTOCOL: u16 = 12;
 
 /// Protocols that a runtime speaks: all from the least to the most.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]

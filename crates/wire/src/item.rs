@@ -174,6 +174,7 @@ mod tests {
             declared: 1,
             announced: proposal.clone(),
             ceiling: Ceiling::initial(1),
+            run_floor: 1,
             unpinned: Vec::new(),
             proposed: None,
             refused: Vec::new(),

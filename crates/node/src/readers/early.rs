@@ -71,7 +71,7 @@ mod tests {
     fn a_version_counts_as_long_as_its_writers_have_a_part_in_it() {
         let mut roster = Heard::default();
         assert!(early(&[]).counts(3, &roster), "it was complete when it came");
-        roster.hear(1, 1, vec![declared(1, 1, None), declared(2, 2, Some(4))]);
+        roster.hear(1, 1, vec![declared(1, 1, None), declared(2, 2, Some(4))], true);
         let early = early(&[1, 2, 3, 4, 5]);
         for (version, counts) in [(1, false), (2, true), (3, true), (4, false), (5, false), (6, true)] {
             assert_eq!(early.counts(version, &roster), counts, "version {version}");
@@ -81,11 +81,11 @@ mod tests {
     #[test]
     fn what_counted_when_it_became_complete_counts_for_good_and_what_did_not_never_does() {
         let mut roster = Heard::default();
-        roster.hear(1, 1, vec![declared(1, 1, None), declared(2, 1, Some(4))]);
+        roster.hear(1, 1, vec![declared(1, 1, None), declared(2, 1, Some(4))], true);
         let mut early = early(&[3, 4, 5]);
         early.settle(&roster, 4);
         // The first one is forgotten, and the second one is back.
-        roster.hear(1, 2, vec![declared(1, 4, None), declared(2, 1, None)]);
+        roster.hear(1, 2, vec![declared(1, 4, None), declared(2, 1, None)], true);
         for (version, counts) in [(3, true), (4, false), (5, true)] {
             assert_eq!(early.counts(version, &roster), counts, "version {version}");
         }
@@ -98,13 +98,13 @@ mod tests {
     #[test]
     fn nothing_counts_that_the_home_may_have_told_otherwise() {
         let mut roster = Heard::default();
-        roster.hear(1, 1, vec![declared(1, 1, None), declared(2, 1, None)]);
+        roster.hear(1, 1, vec![declared(1, 1, None), declared(2, 1, None)], true);
         let early = early(&[3]);
         assert!(early.counts(3, &roster));
-        let news = News { base: Some(2), serial: 3, declared: Arc::default(), gone: Arc::default() };
+        let news = News { base: Some(2), serial: 3, declared: Arc::default(), gone: Arc::default(), is_last: true };
         assert!(roster.change(1, news).is_err());
         assert!(!early.counts(3, &roster));
-        roster.hear(1, 3, vec![declared(1, 1, None), declared(2, 1, None)]);
+        roster.hear(1, 3, vec![declared(1, 1, None), declared(2, 1, None)], true);
         assert!(early.counts(3, &roster));
     }
 }

@@ -1,7 +1,7 @@
 //! Who takes the place of a writer that is gone goes on from the newest complete version, on all nodes, whatever that one had published.
 
-use crate::common::watchdog;
-use crate::places::Nodes;
+use crate::common::{until, watchdog};
+use crate::places::{Fault, Nodes};
 use std::process::Command;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -397,4 +397,36 @@ fn an_heir_that_died_before_it_counted_takes_no_version_away() {
     let counted = (0..10).take_while(|_| !run()).count();
     eprintln!("{counted} heirs counted before they were known to be dead");
     assert!(counted < 10, "all heirs counted");
+}
+
+/// The home is lost with the node of a writer, in the instant before it says that a version is complete which another node holds. What others
+/// may have begun is nobody else's: who goes on with zeros begins above it.
+#[test]
+fn an_heir_with_zeros_begins_above_a_version_that_was_proposed() {
+    let _watchdog = watchdog(120);
+    let mut nodes = Nodes::new("proposed", 2);
+    let mut created =
+        (0..).map(|number| nodes.objects(0).create(&format!("u{number}"), "var u [8] int64").create().unwrap());
+    let here = created.find(|object| object.description().id.get() % 2 == 0).unwrap();
+    let there = nodes.objects(1).wait(here.name(), LONG).unwrap();
+    let mut first = left(&here).attach().unwrap();
+    let mut other = right(&there).attach().unwrap();
+    for version in 1..=2 {
+        publish(&mut first, 1, version);
+        publish(&mut other, 2, version);
+    }
+    [&here, &there].into_iter().for_each(|object| await_newest(object, 2));
+    nodes.set_fault(1, 0, Fault { loses_pins_of: 3, ..Fault::default() });
+    publish(&mut first, 1, 3);
+    publish(&mut other, 2, 3);
+    until("the other node holds it", || nodes.lost_pins() > 0);
+    assert_eq!(here.newest().unwrap(), 2);
+    nodes.stop(0);
+    nodes.lose(0);
+    let mut heir = left(&there).zeros().wait(LONG).attach().unwrap();
+    assert_eq!(heir.version(), 3, "nobody knows what that was");
+    publish(&mut other, 2, 4);
+    publish(&mut heir, 3, 4);
+    await_newest(&there, 4);
+    assert_eq!(halves(&there, 4), [3, 2]);
 }

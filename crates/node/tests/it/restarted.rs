@@ -8,6 +8,10 @@ use stillframe_roster::writer::Node;
 
 const LONG: Duration = Duration::from_secs(60);
 
+const UPPER: &str = "{ var v [x:4] = u[x] }";
+const LOWER: &str = "{ var v [x:4] = u[x+4] }";
+const WHOLE: &str = "{ var v = u }";
+
 /// Its machine's file system is full, say: it joins, and ends before it has reported.
 #[test]
 fn writers_of_a_machine_are_lost_whose_runtime_ends_before_it_has_reported() {
@@ -34,56 +38,95 @@ fn writers_of_a_machine_are_lost_whose_runtime_ends_before_it_has_reported() {
     assert!(error.to_string().contains("rank 5"), "{error}");
 }
 
-/// What is left of a former run fits to what a new node writes in this one.
-#[test]
-fn no_version_is_made_of_two_runs() {
-    let _watchdog = watchdog(240);
-    let mut nodes = Nodes::new("runs", 2);
+/// All runtimes end, and when they begin again one machine is another one. The half that it had in the former run nobody has; the other one
+/// is there, at version 5, and its writer goes on. What the new machine `begins` with the object it does beside the other one, or alone.
+fn begin_second_run<T>(
+    nodes: &mut Nodes,
+    is_alone: bool,
+    begins: impl FnOnce(&Object) -> T,
+) -> ([Object; 2], WriteFragment, T) {
     let here = nodes.objects(0).create("u", "var u [8] int32").create().unwrap();
     let there = nodes.objects(1).wait("u", LONG).unwrap();
-    let mut upper = here.write("{ var v [x:4] = u[x] }").attach().unwrap();
-    let mut lower = there.write("{ var v [x:4] = u[x+4] }").attach().unwrap();
+    let mut upper = here.write(UPPER).attach().unwrap();
+    let mut lower = there.write(LOWER).attach().unwrap();
     for version in 1..=5 {
         for writer in [&mut upper, &mut lower] {
-            writer.variable_mut::<i32>("v").unwrap().fill(100 + version as i32);
-            writer.publish(version).unwrap();
+            fill_and_publish(writer, 100 + version as i32, version);
         }
         assert_eq!(here.wait_newer(version - 1, LONG).unwrap(), version);
     }
-    // All end, and one machine is another one when they begin again.
     nodes.stop(0);
     nodes.stop(1);
     drop(lower);
     std::fs::remove_dir_all(nodes.dir(1)).unwrap();
-    nodes.start(0);
-    nodes.start(1);
+    (0..2).for_each(|node| nodes.start(node));
     let there = nodes.objects(1).wait("u", LONG).unwrap();
-    let mut lower = there.write("{ var v [x:4] = u[x+4] }").attach().unwrap();
-    let all = there.read("{ var v = u }").attach().unwrap();
-    for version in 1..=6 {
-        lower.variable_mut::<i32>("v").unwrap().fill(version as i32);
-        lower.publish(version).unwrap();
+    if is_alone {
+        nodes.stop(0);
+        nodes.lose(0);
     }
-    // Halves, too: who reads one after the other would have both runs.
-    let first = there.read("{ var v [x:4] = u[x] }").attach().unwrap();
-    let second = here.read("{ var v [x:4] = u[x+4] }").attach().unwrap();
-    let mut readers = [all, here.read("{ var v = u }").attach().unwrap(), first, second];
-    for reader in &mut readers {
-        let read = reader.reattach(5, LONG);
-        assert!(matches!(read, Err(Error::Lost { .. } | Error::LostElsewhere { .. })), "{read:?}");
+    let made = begins(&there);
+    if is_alone {
+        nodes.start(0);
     }
-    let [mut all, ..] = readers;
-    upper.variable_mut::<i32>("v").unwrap().fill(6);
-    upper.publish(6).unwrap();
-    let mut newest = 0;
-    while newest < 6 {
-        newest = there.wait_newer(newest, LONG).unwrap();
+    ([here, there], upper, made)
+}
+
+fn fill_and_publish(writer: &mut WriteFragment, value: i32, version: u64) {
+    writer.variable_mut::<i32>("v").unwrap().fill(value);
+    writer.publish(version).unwrap();
+}
+
+/// Waits for a version above another one, and makes sure that none on the way to it is half of one run and half of another.
+fn read_on(object: &Object, above: u64, version: u64) {
+    let mut all = object.read(WHOLE).attach().unwrap();
+    let mut newest = above;
+    while newest < version {
+        newest = object.wait_newer(newest, LONG).unwrap();
         if all.reattach(newest, LONG).is_ok() {
             let values = all.variable::<i32>("v").unwrap();
             assert!(values.iter().all(|value| *value == values[0]), "version {newest}: {values:?}");
         }
     }
-    assert_eq!(all.version(), 6);
+    assert_eq!(all.version(), version);
+}
+
+/// What is left of a former run fits to what a new node writes in this one, which began while the other one was away.
+#[test]
+fn no_version_is_made_of_two_runs() {
+    let _watchdog = watchdog(240);
+    let mut nodes = Nodes::new("runs", 2);
+    let attach = |there: &Object| there.write(LOWER).attach().unwrap();
+    let ([here, there], mut upper, mut lower) = begin_second_run(&mut nodes, true, attach);
+    let all = there.read(WHOLE).attach().unwrap();
+    (1..=6).for_each(|version| fill_and_publish(&mut lower, version as i32, version));
+    // Halves, too: who reads one after the other would have both runs.
+    let first = there.read(UPPER).attach().unwrap();
+    let second = here.read(LOWER).attach().unwrap();
+    for mut reader in [all, here.read(WHOLE).attach().unwrap(), first, second] {
+        let read = reader.reattach(5, LONG);
+        assert!(matches!(read, Err(Error::Lost { .. } | Error::LostElsewhere { .. })), "{read:?}");
+    }
+    fill_and_publish(&mut upper, 6, 6);
+    read_on(&there, 0, 6);
+}
+
+/// What was complete in a former run is so still for programs on the machine that remembers it: nobody else gets its numbers.
+#[test]
+fn numbers_that_were_complete_in_a_former_run_are_given_to_nobody() {
+    let _watchdog = watchdog(240);
+    let mut nodes = Nodes::new("former", 2);
+    let ([here, there], mut upper, ()) = begin_second_run(&mut nodes, false, |_| ());
+    let refused = there.write(LOWER).attach();
+    assert!(matches!(refused, Err(Error::NotAccepted { next: Some(6), .. })), "{refused:?}");
+    // Whoever goes on without what is lost begins above it.
+    let mut lower = there.write(LOWER).zeros().attach().unwrap();
+    assert_eq!(lower.version(), 5);
+    fill_and_publish(&mut lower, 6, 6);
+    fill_and_publish(&mut upper, 6, 6);
+    // Programs of the first one know of version 5, of which nobody has the other half.
+    read_on(&here, 5, 6);
+    read_on(&there, 0, 6);
 }
 
 /// One runtime of several is started again: the run goes on, and older versions of all nodes can still be read by their numbers.

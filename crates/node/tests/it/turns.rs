@@ -19,6 +19,7 @@ const HELD: Fault = Fault {
     loses_versions: false,
     stalls_versions: false,
     loses_rosters: false,
+    loses_pins_of: 0,
     loses_all: false,
 };
 

@@ -449,8 +449,9 @@ impl World {
         // Numbers up to one that is gone are complete nowhere but on the side that was cut off.
         let gone = home.ledger().taken_over.as_ref().filter(|taken_over| taken_over.is_gone());
         let is_gone = |version: Version| gone.is_some_and(|gone| version <= gone.version);
-        let has_retired = |former: &Hashed<Home>| former.is_leading() && former.has_retired();
-        if gone.is_some() && self.homes[..index].last().is_some_and(has_retired) {
+        let leaves_out = |former: &Hashed<Home>| gone.is_some_and(|gone| gone.version > former.announced().version);
+        let has_retired = |former: &&Hashed<Home>| former.is_leading() && former.has_retired();
+        if self.homes[..index].last().filter(has_retired).is_some_and(leaves_out) {
             return Err("numbers are left out although the home before had retired".into());
         }
         for (version, (_, members)) in &self.seen.announced {

@@ -468,3 +468,47 @@ fn a_home_that_retires_announces_nothing_more_and_the_next_one_leaves_no_number_
         assert_eq!((home.announced().version == 1, home.announced().is_gone()), (is_heard, !is_heard));
     }
 }
+
+#[test]
+fn places_of_a_home_that_retires_are_free_from_the_version_after_the_newest_on() {
+    let (mut home, mut lower, mut upper) = halves();
+    lower.publish(who(0).writer, 2).unwrap();
+    upper.publish(who(1).writer, 2).unwrap();
+    [&mut lower, &mut upper].into_iter().for_each(|node| _ = home.receive(node.report()));
+    hear(&home, &mut upper);
+    assert!(upper.has_pinned(2), "it is proposed");
+    home.retire();
+    exchange(&mut home, &mut [&mut lower, &mut upper]);
+    assert!(home.has_retired());
+    assert_eq!((home.announced().version, home.proposed(), upper.has_pinned(2)), (1, None, false));
+    // Its node is gone, and somebody goes on from the newest complete version.
+    let mut home = next(&mut [&mut upper]);
+    upper.declare(of(1, 2), Stage::member(2, range(0, 4))).unwrap();
+    assert_eq!(exchange(&mut home, &mut [&mut upper]), []);
+    upper.publish(of(1, 2).writer, 2).unwrap();
+    exchange(&mut home, &mut [&mut upper]);
+    assert_eq!(home.announced().version, 2);
+}
+
+/// A version is given up and proposed once more with other nodes; one of its nodes has not heard of the time between.
+#[test]
+fn what_a_node_pins_says_whose_it_is_also_where_it_is_proposed_once_more() {
+    let (mut home, mut lost, mut stays, mut heir) = (home(1, 0..3), node(0), node(1), node(2));
+    lost.declare(who(0), Stage::member(1, range(0, 4))).unwrap();
+    stays.declare(who(1), Stage::member(1, range(4, WHOLE))).unwrap();
+    [&mut lost, &mut stays, &mut heir].into_iter().for_each(|node| _ = home.receive(node.report()));
+    lost.publish(who(0).writer, 1).unwrap();
+    stays.publish(who(1).writer, 1).unwrap();
+    [&mut lost, &mut stays].into_iter().for_each(|node| _ = home.receive(node.report()));
+    hear(&home, &mut stays);
+    let nodes = |node: &Runtime| node.report().pins.first().map(|pin| pin.nodes.iter().copied().collect::<Vec<_>>());
+    assert_eq!(nodes(&stays), Some(vec![Node(0), Node(1)]));
+    home.lose(Node(0));
+    heir.declare(who(2), Stage::member(1, range(0, 4))).unwrap();
+    home.receive(heir.report());
+    hear(&home, &mut heir);
+    heir.publish(who(2).writer, 1).unwrap();
+    home.receive(heir.report());
+    hear(&home, &mut stays);
+    assert_eq!(nodes(&stays), Some(vec![Node(1), Node(2)]));
+}

@@ -94,7 +94,8 @@ fn come_back(is_new_home: bool) {
     assert_eq!(writer_of(&home, 3), who(2, 2).writer, "whose elements others have read; {refused:?}");
 }
 
-/// All runtimes were started again, and one node is new: what a former run left on the other fits to what it writes.
+/// All runtimes were started again, and one node is new: what a former run left on the other fits to what it writes. Its fragment was
+/// accepted before the home heard of that.
 #[test]
 fn no_version_is_made_of_two_runs() {
     for (floor, new_floor) in [(0, 0), (5, 0), (5, 1)] {
@@ -103,9 +104,9 @@ fn no_version_is_made_of_two_runs() {
         new.set_floor(new_floor, 0);
         left.restore(who(0, 0), vec![Stage::member(1, range(0, 4))]);
         left.publish(who(0, 0).writer, 5).unwrap();
-        new.declare(who(1, 1), Stage::member(1, range(4, 8))).unwrap();
-        let mut home = Home::new(1, range(0, 8), 0, [0, 1].map(Node));
-        for version in 1..=5 {
+        let mut home = begin_with(&mut new, who(1, 1), new_floor + 1, range(4, 8));
+        home.admit(Node(0));
+        for version in new_floor + 1..=5 {
             new.publish(who(1, 1).writer, version).unwrap();
             exchange(&mut home, &mut [&mut left, &mut new]);
         }
@@ -119,6 +120,71 @@ fn no_version_is_made_of_two_runs() {
             .for_each(|(node, number)| node.publish(who(number, number).writer, 6).unwrap());
         exchange(&mut home, &mut [&mut left, &mut new]);
         assert_eq!(home.announced().version, 6, "this run has all of it");
+    }
+}
+
+/// A home that accepts the fragment of a new node while no other node is known.
+fn begin_with(new: &mut Runtime, writer: Who, from: Version, elements: IndexSet) -> Home {
+    new.declare(writer, Stage::member(from, elements)).unwrap();
+    let mut home = Home::new(1, range(0, 8), 0, [new.node()]);
+    assert_eq!(exchange(&mut home, &mut [new]), Vec::new());
+    home
+}
+
+/// All runtimes were started again, and one machine is another one: what was complete before is so still for the programs of those that
+/// remember it, and nothing else gets its numbers.
+#[test]
+fn nobody_begins_with_numbers_that_were_complete_before_the_run() {
+    let (mut left, mut new) = (node(0), node(1));
+    left.set_floor(5, 0);
+    left.restore(who(0, 0), vec![Stage::member(1, range(0, 4))]);
+    left.publish(who(0, 0).writer, 5).unwrap();
+    let mut home = Home::new(1, range(0, 8), 0, [0, 1].map(Node));
+    exchange(&mut home, &mut [&mut left, &mut new]);
+    for from in [1, 5] {
+        new.declare(who(1, from), Stage::member(from.into(), range(4, 8))).unwrap();
+        let refused = exchange(&mut home, &mut [&mut left, &mut new]);
+        let is_late = |event: &Event| matches!(event, Event::Refused { refusal: Refusal::Late { settled: 5, .. }, .. });
+        assert!(refused.iter().all(is_late) && refused.len() == 1, "{refused:?}");
+    }
+    new.declare(who(1, 6), Stage::member(6, range(4, 8))).unwrap();
+    assert_eq!(exchange(&mut home, &mut [&mut left, &mut new]), Vec::new());
+    left.publish(who(0, 0).writer, 6).unwrap();
+    new.publish(who(1, 6).writer, 6).unwrap();
+    exchange(&mut home, &mut [&mut left, &mut new]);
+    assert_eq!(home.announced().version, 6);
+}
+
+/// Two runtimes of a run are started again at once, of which one had heard that a version is complete; the home begins where nobody has.
+#[test]
+fn what_one_machine_alone_has_heard_of_is_of_the_run_that_goes_on() {
+    let (mut lower, mut upper, mut reads) = (node(0), node(1), node(2));
+    let mut home = Home::new(1, range(0, 8), 0, [0, 1, 2].map(Node));
+    lower.declare(who(0, 0), Stage::member(1, range(0, 4))).unwrap();
+    upper.declare(who(1, 1), Stage::member(1, range(4, 8))).unwrap();
+    for version in 1..=8 {
+        lower.publish(who(0, 0).writer, version).unwrap();
+        upper.publish(who(1, 1).writer, version).unwrap();
+        exchange(&mut home, &mut [&mut lower, &mut upper, &mut reads]);
+    }
+    assert_eq!(reads.announced().version, 8);
+    let back = |number: u32, process, elements, floor| {
+        let mut back = node(number);
+        back.set_floor(floor, 0);
+        back.restore(who(number, process), vec![Stage::member(1, elements)]);
+        [8, 9].into_iter().for_each(|version| back.publish(who(number, process).writer, version).unwrap());
+        back
+    };
+    // The home had announced version 9, and only the first one's programs were told.
+    let (mut lower, mut upper) = (back(3, 0, range(0, 4), 9), back(4, 1, range(4, 8), 8));
+    for revision in 2..4 {
+        home = Home::new(revision, range(0, 8), 0, [2, 3, 4].map(Node));
+        home.set_replaced([(Node(0), Node(3)), (Node(1), Node(4))]);
+        [&mut lower, &mut upper, &mut reads].into_iter().for_each(|node| node.follow(revision));
+        exchange(&mut home, &mut [&mut lower, &mut upper, &mut reads]);
+        assert_eq!(home.announced().version, 9, "home {revision}");
+        let readiness = home.ledger().readiness(9, &range(0, 8)).unwrap();
+        assert!(matches!(readiness, Readiness::Ready(_)), "home {revision}: {readiness:?}");
     }
 }
 
@@ -154,8 +220,8 @@ fn a_run_goes_on_to_know_what_was_before_it_when_a_runtime_is_started_again() {
         left.set_floor(5, 0);
         left.restore(who(1, 1), vec![Stage::member(1, range(4, 8))]);
         left.publish(who(1, 1).writer, 5).unwrap();
-        new.declare(who(0, 0), Stage::member(1, range(0, 4))).unwrap();
-        let mut home = Home::new(1, range(0, 8), 0, [0, 1].map(Node));
+        let mut home = begin_with(&mut new, who(0, 0), 1, range(0, 4));
+        home.admit(Node(1));
         for version in 1..=6 {
             new.publish(who(0, 0).writer, version).unwrap();
             exchange(&mut home, &mut [&mut new, &mut left]);

@@ -63,13 +63,14 @@ impl Item for Ended {
 }
 
 impl Item for Decision {
-    const LEAST_BYTES: usize = 4 + 3 * 8 + 20 + 12 + 4 + 1 + 4 + 4 + 4;
+    const LEAST_BYTES: usize = 4 + 3 * 8 + 20 + 12 + 8 + 4 + 1 + 4 + 4 + 4;
 
     fn write(&self, to: &mut Writer<'_>) {
         to.item(&self.node);
         [self.revision, self.serial, self.declared].iter().for_each(|number| to.item(number));
         to.item(&self.announced);
         to.item(&self.ceiling);
+        to.item(&self.run_floor);
         to.item(&self.unpinned);
         to.item(&self.proposed.is_some());
         if let Some((proposal, writers)) = &self.proposed {
@@ -91,6 +92,7 @@ impl Item for Decision {
             declared,
             announced: from.item()?,
             ceiling: from.item()?,
+            run_floor: from.item()?,
             unpinned: from.ascending(|one: &Unpinned| one.node, "nodes that do not pin do not ascend")?,
             proposed: read_proposed(from, node)?,
             refused: read_refused(from, node)?,

@@ -59,6 +59,8 @@ pub struct Roster {
     pub serial: u64,
     /// The fragments; writers ascend.
     pub declared: Vec<Declared>,
+    /// Whether these are all; else more of it follows.
+    pub is_last: bool,
 }
 
 /// What is new since a roster that was sent before, or more of one that is too long for a message.
@@ -76,6 +78,8 @@ pub struct RosterChange {
     pub declared: Vec<Declared>,
     /// Writers of which nothing is left, ascending.
     pub gone: Vec<Name>,
+    /// Whether this is all; else more of it follows.
+    pub is_last: bool,
 }
 
 impl Item for Ask {
@@ -150,30 +154,32 @@ impl Item for Declared {
 }
 
 impl Item for Roster {
-    const LEAST_BYTES: usize = 8 + 8 + 8 + 4;
+    const LEAST_BYTES: usize = 8 + 8 + 8 + 4 + 1;
 
     fn write(&self, to: &mut Writer<'_>) {
         to.item(&self.object);
         to.item(&self.revision);
         to.item(&self.serial);
         to.item(&self.declared);
+        to.item(&self.is_last);
     }
 
     fn read(from: &mut Reader<'_>) -> Result<Self, Fault> {
         let (object, revision, serial) = (from.item()?, from.item()?, from.item()?);
         let declared = from.ascending(|one: &Declared| one.writer, "writers do not ascend")?;
-        Ok(Self { object, revision, serial, declared })
+        Ok(Self { object, revision, serial, declared, is_last: from.item()? })
     }
 }
 
 impl Item for RosterChange {
-    const LEAST_BYTES: usize = 8 + 8 + 8 + 8 + 4 + 4;
+    const LEAST_BYTES: usize = 8 + 8 + 8 + 8 + 4 + 4 + 1;
 
     fn write(&self, to: &mut Writer<'_>) {
         to.item(&self.object);
         [self.revision, self.base, self.serial].iter().for_each(|number| to.item(number));
         to.item(&self.declared);
         to.item(&self.gone);
+        to.item(&self.is_last);
     }
 
     fn read(from: &mut Reader<'_>) -> Result<Self, Fault> {
@@ -186,6 +192,6 @@ impl Item for RosterChange {
         let gone: Vec<Name> = from.ascending(|name| *name, "writers do not ascend")?;
         let is_declared = |name: &Name| declared.binary_search_by_key(name, |one: &Declared| one.writer).is_ok();
         from.check(!gone.iter().any(is_declared), offset, "a writer is declared and gone")?;
-        Ok(Self { object, revision, base, serial, declared, gone })
+        Ok(Self { object, revision, base, serial, declared, gone, is_last: from.item()? })
     }
 }

@@ -192,6 +192,7 @@ fn what_takes_the_most_memory_for_its_bytes_is_decoded_all_the_same() {
         declared: 1,
         announced: proposal(1),
         ceiling: Ceiling { version: 1, nodes: Arc::new((0..1000).map(Node).collect()) },
+        run_floor: 1,
         unpinned: (0..1000).map(|node| Unpinned { node: Node(node), is_lost: false }).collect(),
         proposed: None,
         refused: vec![Refused { writer: writer(1), number: 1, refusal: Refusal::Unknown }; 1000],
@@ -309,9 +310,9 @@ fn numbers_that_each_could_be_true_but_not_together_are_refused_before_memory_is
         let count = (BYTES - body.len() - 8) / least_bytes;
         body.extend(u32::try_from(count).unwrap().to_le_bytes());
     };
-    number(&mut body, 93); // decisions
+    number(&mut body, 101); // decisions
     body.extend([1; 8 + 8 + 4 + 3 * 8]);
-    body.extend([0; 8 + 8 + 4 + 8 + 4 + 4 + 1 + 4 + 4]);
+    body.extend([0; 8 + 8 + 4 + 8 + 4 + 8 + 4 + 1 + 4 + 4]);
     number(&mut body, 13); // answers
     body.extend([0, 0, 0, 0, 0, 0, 0, 0, 2]);
     number(&mut body, 6); // losses

@@ -134,6 +134,7 @@ impl Nodes {
             sent_bytes: AtomicU64::new(0),
             subscriptions: Mutex::default(),
             lost: AtomicU64::new(0),
+            lost_pins: AtomicU64::new(0),
             descriptions: AtomicU64::new(0),
             announced: Mutex::default(),
             faults: RwLock::default(),
@@ -377,6 +378,12 @@ impl Nodes {
     #[allow(dead_code, reason = "not all suites do")]
     pub fn reconnect(&self, at: usize, place: usize) {
         self.runtime(at).connected(self.number(place));
+    }
+
+    /// How often it was lost that a node pins a version.
+    #[allow(dead_code, reason = "not all suites do")]
+    pub fn lost_pins(&self) -> u64 {
+        self.wires.lost_pins.load(Ordering::SeqCst)
     }
 
     /// How many versions were lost on their way.

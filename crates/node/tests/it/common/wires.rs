@@ -8,6 +8,7 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 use stillframe_node::Runtime;
 use stillframe_node::network::{Incoming, Network, Outgoing, Traffic, Transmission};
+use stillframe_roster::message::Proposal;
 use stillframe_roster::writer::Node;
 use stillframe_wire::Message;
 use stillframe_wire::roster::ObjectDecision;
@@ -22,6 +23,8 @@ pub struct Wires {
     pub subscriptions: Mutex<Vec<u64>>,
     /// How many versions were lost on their way, to their end.
     pub lost: AtomicU64,
+    /// How often it was lost that a node pins a version.
+    pub lost_pins: AtomicU64,
     /// How many times a node was told what an object is.
     pub descriptions: AtomicU64,
     /// The newest version of which each place heard that it is complete.
@@ -47,6 +50,8 @@ pub struct Fault {
     pub stalls_versions: bool,
     /// Whether rosters are lost.
     pub loses_rosters: bool,
+    /// The version of which is lost that a node pins it; none if zero.
+    pub loses_pins_of: u64,
     /// Whether everything is lost.
     pub loses_all: bool,
 }
@@ -178,9 +183,17 @@ impl Wires {
         let is_version =
             matches!(message, Message::Sources(_) | Message::Piece(_) | Message::Unchanged(_) | Message::Sent(_));
         let is_roster = matches!(message, Message::Roster(_) | Message::RosterChange(_));
+        let pins = |pins: &[Proposal]| pins.iter().any(|pin| pin.version == fault.loses_pins_of);
+        let is_pin = fault.loses_pins_of > 0
+            && match message {
+                Message::Reports(reports) => reports.iter().any(|one| pins(&one.report.pins)),
+                Message::Changes(changes) => changes.iter().any(|one| pins(&one.pins)),
+                _ => false,
+            };
+        self.lost_pins.fetch_add(u64::from(is_pin), Ordering::SeqCst);
         let is_lost_version = fault.loses_versions && is_version && !fault.loses_all;
         self.lost.fetch_add(u64::from(is_lost_version && matches!(message, Message::Sent(_))), Ordering::SeqCst);
-        fault.loses_all || is_lost_version || fault.loses_rosters && is_roster
+        fault.loses_all || is_lost_version || is_pin || fault.loses_rosters && is_roster
     }
 
     fn note_announced(&self, place: usize, decisions: &[ObjectDecision]) {

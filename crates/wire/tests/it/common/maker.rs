@@ -276,6 +276,7 @@ impl Maker {
             declared: self.number(),
             announced: self.any_proposal(),
             ceiling: self.ceiling(),
+            run_floor: self.number(),
             unpinned: unpinned.into_iter().map(|node| Unpinned { node, is_lost: self.below(2) == 0 }).collect(),
             proposed: self.maybe(|own| {
                 let writers: BTreeSet<Writer> = own.many(4, |own| own.writer_of(node)).into_iter().collect();
@@ -465,7 +466,14 @@ impl Maker {
             }
             16 => {
                 let declared = self.writers().into_iter().map(|writer| self.declared(writer)).collect();
-                Message::Roster(Roster { object: self.object(), revision: version, serial: self.number(), declared })
+                let is_last = self.below(2) == 0;
+                Message::Roster(Roster {
+                    object: self.object(),
+                    revision: version,
+                    serial: self.number(),
+                    declared,
+                    is_last,
+                })
             }
             17 => {
                 let (base, mut declared, mut gone) = (self.number(), Vec::new(), Vec::new());
@@ -476,7 +484,8 @@ impl Maker {
                     }
                 }
                 let (object, serial) = (self.object(), base.saturating_add(self.below(3)));
-                Message::RosterChange(RosterChange { object, revision: version, base, serial, declared, gone })
+                let is_last = self.below(2) == 0;
+                Message::RosterChange(RosterChange { object, revision: version, base, serial, declared, gone, is_last })
             }
             18 => Message::GroupFollow(GroupName { group: self.name() }),
             19 => Message::GroupLeave(GroupName { group: self.name() }),
