@@ -193,7 +193,7 @@ impl ReadFragment {
                 version = waiting::newest_known(&self.shared, members)?;
             }
             let left = deadline.left();
-            match self.fill_with(version, left.max(waiting::LOOK), relief, out) {
+            match self.fill_with(version, within(deadline), relief, out) {
                 Ok(()) => return Ok(version),
                 Err(error) if left.is_zero() => return Err(error),
                 Err(error) => self.await_successor(version, error, left)?,
@@ -211,7 +211,8 @@ impl ReadFragment {
         Ok((held.into_snapshots(), published_ns))
     }
 
-    /// Fills it with the newest complete version above `after`, waiting for one at most so long, and returns its number.
+    /// Fills it with the newest complete version above `after`, waiting for one at most so long, and returns its number. Without a time to
+    /// wait, one that is complete is brought all the same if others have it.
     ///
     /// # Errors
     /// As [`Object::wait_newer`](crate::Object::wait_newer), and as [`reattach`](ReadFragment::reattach).
@@ -219,7 +220,7 @@ impl ReadFragment {
         let deadline = Deadline::after(timeout);
         loop {
             let version = waiting::wait_newer(&self.shared, self.reading.members(), after, deadline)?;
-            match self.reattach(version, deadline.left().max(waiting::LOOK)) {
+            match self.reattach(version, within(deadline)) {
                 Ok(()) => return Ok(version),
                 Err(error) => self.await_successor(version, error, deadline.left())?,
             }
@@ -286,6 +287,12 @@ impl ReadFragment {
     pub fn give_back(self) -> Result<()> {
         self.reading.give_back(&self.shared)
     }
+}
+
+/// For how long a complete version may be waited for by who wants the newest one by a deadline. Who waits for nobody has it all the same: it
+/// has only to be brought.
+fn within(deadline: Deadline) -> Duration {
+    if deadline.is_zero() { Duration::ZERO } else { deadline.left().max(waiting::LOOK) }
 }
 
 /// Gives the holes of a fragment, whose memory is zeros, what its text says that they have.

@@ -230,6 +230,31 @@ fn a_complete_version_is_had_without_waiting_for_writers() {
     }
 }
 
+/// Who asks now and then whether there is a newer version has the one that is complete, however long it takes to be brought.
+#[test]
+fn the_newest_version_is_had_without_waiting_for_writers() {
+    let _watchdog = watchdog(120);
+    let nodes = Nodes::new("polled", 2);
+    let here = nodes.objects(0).create("u", "var u [8] int64").create().unwrap();
+    let there = nodes.objects(1).wait("u", LONG).unwrap();
+    let mut writer = here.write(ALL).attach().unwrap();
+    let (mut all, mut fresh) = (there.read(ALL).attach().unwrap(), there.read(ALL).attach().unwrap());
+    let early = all.reattach_newer(0, Duration::ZERO).unwrap_err();
+    assert!(matches!(early, Error::NoNewer { .. }), "{early}");
+    nodes.set_fault(0, 1, Fault { delay: Duration::from_millis(50), ..Fault::default() });
+    for version in 1..=3 {
+        publish(&mut writer, 1, version);
+        await_newest(&there, version);
+        assert_eq!(all.reattach_newer(version - 1, Duration::ZERO).unwrap(), version);
+        assert_eq!(ends(&all), [100 * version as i64 + 1; 2]);
+    }
+    publish(&mut writer, 1, 4);
+    await_newest(&there, 4);
+    let mut out = [0; 64];
+    assert_eq!(fresh.fill_newest(Duration::ZERO, &mut out).unwrap(), 4);
+    assert_eq!(out[..8], 401_i64.to_ne_bytes());
+}
+
 /// What can never be filled is no runtime that may be started again.
 #[test]
 fn a_fragment_for_which_there_is_no_memory_is_refused_at_once() {
