@@ -163,7 +163,9 @@ impl Desk {
 
     fn look(&mut self, id: ObjectId) {
         let looked = self.with(id, |one, around| one.look(around));
-        if let Some(Err(crate::Error::Object(stillframe_object::Error::Removed { .. }))) = looked {
+        if let Some(Err(crate::Error::Object(stillframe_object::Error::Removed { .. }))) = looked
+            && !self.lose_name_of(id)
+        {
             self.forget(id);
         }
         let is_well = !matches!(looked, Some(Err(_))) && !self.watched.get(&id).is_some_and(Watched::is_open);
@@ -177,6 +179,7 @@ impl Desk {
 
     /// An object was removed.
     fn forget(&mut self, id: ObjectId) {
+        self.forget_discarded(id);
         if let Some(one) = self.watched.remove(&id) {
             one.end();
         }

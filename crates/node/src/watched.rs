@@ -28,6 +28,8 @@ pub(crate) struct Watched {
     known: Known,
     /// Whether this node's programs can find it. Else none has a fragment of it, and there is nothing to look at, nor anybody to tell.
     has_name: bool,
+    /// Where its files on this node were removed, though it is there on others: the first number of a fragment that none of them had.
+    removed: Option<u32>,
     home: Option<Home>,
     /// Layouts of other nodes' writers that came before the names told that the home is here, and the term that they told of then: the
     /// reports that follow may come after that.
@@ -72,6 +74,7 @@ impl Watched {
         Ok(Watched {
             known,
             has_name: true,
+            removed: None,
             home: None,
             early_layouts: (0, BTreeMap::new()),
             is_homeless: false,
@@ -97,9 +100,27 @@ impl Watched {
         Ok(Watched { has_name: false, ..Watched::new(object, node)? })
     }
 
-    /// The directory has its name.
-    pub(crate) fn note_name(&mut self) {
+    /// The directory has its name. Where that was gone, programs of this node know nothing any more.
+    ///
+    /// # Errors
+    /// Those of the object's files.
+    pub(crate) fn note_name(&mut self) -> Result<()> {
+        if let Some(first) = self.removed {
+            self.known.relay.begin_anew(first)?;
+            (self.removed, self.is_untold, self.keeps_former) = (None, true, false);
+        }
         self.has_name = true;
+        Ok(())
+    }
+
+    /// Goes on without the files of this node, which somebody removed because they were damaged: the object is there on other nodes, and what
+    /// its home here knows and decided holds.
+    pub(crate) fn lose_name(&mut self) {
+        let numbers = self.known.local.keys().map(|writer| writer.serial.saturating_add(1));
+        self.removed = numbers.chain(self.removed).max().or(Some(0));
+        (self.has_name, self.has_told) = (false, false);
+        self.verdicts.clear();
+        self.ended.clear();
     }
 
     /// The object was removed: fragments of it are filled no more.

@@ -5,7 +5,7 @@ use crate::board::{Board, LOCKED_MAX};
 use crate::description::Description;
 use crate::directory::{Directory, random_number};
 use crate::error::{Error, Result};
-use crate::hints::Hints;
+use crate::hints::{self, Hints};
 use crate::home;
 use crate::interrupt::Interrupt;
 use crate::names::Names;
@@ -404,6 +404,8 @@ impl Objects {
             false => self.names.discard(name)?,
         };
         self.site.bell.ring();
+        // Of an object of all nodes the runtime of this one puts the name back.
+        self.site.hints.give(hints::bit_of(name));
         Ok(())
     }
 

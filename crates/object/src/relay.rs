@@ -185,6 +185,18 @@ impl Relay {
         Ok((view, elements))
     }
 
+    /// Begins anew with an object whose files on this node were removed, though it is there on others: what was told of it here is to be told
+    /// again. Fragments that are attached have numbers from this one on: others know those of the removed ones.
+    ///
+    /// # Errors
+    /// [`Error::Locked`] if somebody has the board just now; those of the object's files.
+    pub fn begin_anew(&mut self, first: u32) -> Result<()> {
+        self.shared.board.lock_within(SOON)?.skip_numbers(first)?;
+        (self.members, self.complete, self.had) = (Members::default(), None, None);
+        (self.has_rung, self.is_unfollowed) = (false, false);
+        Ok(())
+    }
+
     /// The fragments of this node's processes, as they are now; `None` as long as those go by themselves, for their board cannot be had to
     /// write on it that the home says what is complete.
     ///

@@ -6,7 +6,7 @@ use crate::error::Result;
 use crate::known::numbers;
 use crate::surroundings::Unknown;
 use crate::watched::Watched;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::num::NonZeroU64;
 use std::time::Duration;
 use stillframe_object::hints::bit_of;
@@ -43,6 +43,8 @@ pub(super) struct Names {
     missing: BTreeMap<String, Description>,
     /// Objects that were removed and that the directory still has: a program that is stopped may have the lock of the board.
     unremoved: BTreeMap<NonZeroU64, String>,
+    /// Objects of all nodes whose names went from the directory, though nobody told that they are removed.
+    discarded: BTreeSet<ObjectId>,
     /// Objects that others spoke of, while the directory or who keeps the names could not be asked.
     unasked: BTreeMap<ObjectId, Unknown>,
     /// What was asked of objects to which no names lead where they are kept.
@@ -66,7 +68,7 @@ impl Desk {
                 match self.watch(&name) {
                     Ok(id) if known.contains(&id) => {}
                     Ok(id) => self.look(id),
-                    Err(crate::Error::Object(stillframe_object::Error::NoObject { .. })) => self.forget_name(&name),
+                    Err(crate::Error::Object(stillframe_object::Error::NoObject { .. })) => self.note_no_name(&name),
                     // What is damaged now hurts no other.
                     Err(_) => {}
                 }
@@ -78,9 +80,10 @@ impl Desk {
         let object = self.objects.object_named(name)?;
         let id = ObjectId(object.description().id);
         match self.watched.get_mut(&id) {
-            Some(one) => one.note_name(),
+            Some(one) => one.note_name()?,
             None => _ = self.watched.insert(id, Watched::new(&object, self.node)?),
         }
+        self.forget_discarded(id);
         let former = self.note_name(name).watched.replace(id).filter(|former| *former != id);
         former.into_iter().for_each(|former| self.forget(former));
         Ok(id)
@@ -110,6 +113,46 @@ impl Desk {
         self.names.unremoved.get(&id).is_some_and(|of| of == name)
     }
 
+    /// The directory has no object of a name.
+    fn note_no_name(&mut self, name: &str) {
+        let named = self.names.by_bit.get(&bit_of(name)).and_then(|of_bit| of_bit.get(name));
+        let watched = named.and_then(|named| named.watched);
+        if !watched.is_some_and(|id| self.lose_name_of(id)) {
+            self.forget_name(name);
+        }
+    }
+
+    /// An object of which this node watches that it is there went from the directory; whether it may be there on other nodes all the same,
+    /// as where somebody removed what was damaged on this one. Then its home goes on if it is here, and who keeps the names is asked: either
+    /// the directory gets it back, or this node is told that it is removed.
+    pub(super) fn lose_name_of(&mut self, id: ObjectId) -> bool {
+        let Some(name) = self.watched.get(&id).map(|one| one.name().to_owned()) else { return false };
+        let is_coming =
+            !self.names.by_bit.get(&bit_of(&name)).and_then(|of| of.get(&name)).is_some_and(|of| of.is_kept);
+        if !self.is_shared(&name, id.0) || is_coming && !self.names.discarded.contains(&id) {
+            return false;
+        }
+        if !matches!(self.objects.names().get(&name), Ok(None)) {
+            return false;
+        }
+        self.note_name(&name).is_kept = false;
+        self.names.awaited.insert(name.clone(), id);
+        self.names.discarded.insert(id);
+        self.watched.get_mut(&id).into_iter().for_each(Watched::lose_name);
+        self.todo.unknown.push(Unknown { id, name, from: self.node });
+        true
+    }
+
+    /// The directory has an object again, or is not to have it any more.
+    pub(super) fn forget_discarded(&mut self, id: ObjectId) {
+        self.names.discarded.remove(&id);
+    }
+
+    /// Whether this node knows an object, and its directory has the name if it ever had.
+    fn has(&self, id: ObjectId) -> bool {
+        self.watched.contains_key(&id) && !self.names.discarded.contains(&id)
+    }
+
     /// A name that no object has. One that is just being put there stays: whoever finds it may hint at it at once.
     fn forget_name(&mut self, name: &str) {
         if let Some(of_bit) = self.names.by_bit.get_mut(&bit_of(name)) {
@@ -122,7 +165,7 @@ impl Desk {
 
     /// Makes an object known to this node that another one speaks of.
     pub(super) fn find(&mut self, id: ObjectId, name: &str, from: Node) -> Result<()> {
-        if self.watched.contains_key(&id) {
+        if self.has(id) {
             return Ok(());
         }
         match self.objects.names().get(name) {
@@ -232,7 +275,7 @@ impl Desk {
     /// Begins to watch an object that others spoke of, if it is the one of that name. What they said before is asked for again: by a home
     /// that begins, and by what this node reports to it.
     fn note_found(&mut self, id: ObjectId, name: &str, there: &Description) {
-        if ObjectId(there.id) == id && !self.watched.contains_key(&id) {
+        if ObjectId(there.id) == id && !self.has(id) {
             self.names.awaited.insert(name.into(), id);
             self.expect_name(name, there.id);
             let put = self.objects.names().put(name, there);

@@ -4,6 +4,7 @@ mod attack;
 mod broken;
 mod chaos;
 mod common;
+mod damaged;
 mod descriptors;
 mod directory;
 mod emptied;

@@ -71,6 +71,16 @@ impl<'a> LockedBoard<'a> {
         next.ok_or_else(|| self.board.corrupt(32, "all numbers of fragments are used up"))
     }
 
+    /// Gives no fragment a number below this one any more.
+    pub(crate) fn skip_numbers(&mut self, below: u32) -> Result<()> {
+        let header = Header { next: self.header.next.max(below.into()), ..self.header };
+        let file = self.board.own(&self.file)?;
+        let written = file.write_all_at(&header.encode()[COUNTS_AT..COUNTS_AT + 16], COUNTS_AT as u64);
+        written.map_err(|error| Error::io("write", self.board.path(), error))?;
+        self.header = header;
+        Ok(())
+    }
+
     /// Adds an entry; whoever reads the board from now on finds it.
     pub(crate) fn add(&mut self, entry: Entry) -> Result<()> {
         self.add_all(vec![entry])
