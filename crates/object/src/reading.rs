@@ -104,7 +104,12 @@ impl Reading {
                         let sought =
                             Wanted { fragment, text, bindings, version, is_complete, changes, prefetches, relief };
                         let whom = || members.known(shared, version, wanted);
-                        let snapshots = elsewhere::hold(elsewhere, shared, &sought, deadline, &whom)?;
+                        let snapshots = match elsewhere::hold(elsewhere, shared, &sought, deadline, &whom) {
+                            Err(lost @ Error::LostElsewhere { .. }) => {
+                                return Err(waiting::unwritten(shared, members, version, wanted)?.unwrap_or(lost));
+                            }
+                            held => held?,
+                        };
                         // Meanwhile another may have been given somebody's place, and have written the version as well.
                         if members.refresh(shared)? {
                             continue;

@@ -213,6 +213,26 @@ pub(crate) fn look(shared: &Shared, members: &mut Members, version: Version, wan
     }
 }
 
+/// The error that nobody writes some of the wanted elements of a version, if that is so by what this node's board tells: the home says of what
+/// others have only in words why it is lost.
+pub(crate) fn unwritten(
+    shared: &Shared,
+    members: &mut Members,
+    version: Version,
+    wanted: &IndexSet,
+) -> Result<Option<Error>> {
+    let ledger = members.ledger(shared)?;
+    let readiness = ledger.readiness(version, wanted).map_err(shared.scattered())?;
+    let Readiness::Lost(mut losses) = readiness else { return Ok(None) };
+    losses.retain(|loss| loss.cause == Cause::Unwritten);
+    if losses.is_empty() {
+        return Ok(None);
+    }
+    let newest = newest_complete(shared, members, &ledger)?;
+    let complete = (newest > ledger.initial()).then_some(newest);
+    Ok(Some(Error::Lost { name: shared.name.clone(), version, losses: Members::losses(shared, &losses), complete }))
+}
+
 /// Whether a version of these writers counts: it is complete, or all of them live. The place of one that is gone may be somebody's of
 /// another node by now, who writes the version as well.
 pub(crate) fn counts(shared: &Shared, members: &mut Members, numbers: &[u32], version: Version) -> Result<bool> {

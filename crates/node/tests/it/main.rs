@@ -28,5 +28,6 @@ mod seed;
 mod service;
 mod silent;
 mod turns;
+mod unwritten;
 #[path = "common/wires.rs"]
 mod wires;
