@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 use stillframe::{Arena, Attributes};
 use stillframe_checkpoint::{Event, When};
 use stillframe_kernel::priority;
-use stillframe_object::{Assembly, Error, Object, Objects};
+use stillframe_object::{Assembly, Cause, Error, Object, Objects};
 
 /// Longest wait before the thread looks whether it is to end.
 const LOOK: Duration = Duration::from_millis(50);
@@ -167,7 +167,8 @@ struct Follow {
 impl Follow {
     fn run(mut self) -> Result<End, Failure> {
         let end = self.follow()?;
-        if let Some(error) = self.unwritten.take_if(|_| self.assembly.newest().is_none()) {
+        let is_over = end == End::Over;
+        if let Some(error) = self.unwritten.take_if(|_| is_over && self.assembly.newest().is_none()) {
             return Err(Failure::Problem(format!(
                 "{error}; such an object cannot be saved: let somebody write all of it"
             )));
@@ -296,7 +297,7 @@ impl Follow {
         let taken = match self.assembly.take_if(version, READ, is_due) {
             // A newer one may have a writer for them.
             Err(error @ Error::Lost { .. }) if is_unwritten(&error) => {
-                self.unwritten = Some(error);
+                self.note_unwritten(version, error);
                 return Ok(false);
             }
             // Its writers went on before it was read, and there is a newer one; or somebody removed the object.
@@ -313,6 +314,16 @@ impl Follow {
             self.begun = Some(begun);
         }
         Ok(taken)
+    }
+
+    /// Keeps in mind why a complete version could not be put together. Who follows one run after the other, and may not end for long, is told
+    /// at once of a run of which nothing could be.
+    fn note_unwritten(&mut self, version: u64, error: Error) {
+        if self.unwritten.is_none() && self.assembly.newest().is_none() && !self.due.follow.is_zero() {
+            let (code, error) = (error.code(), error.to_string());
+            drop(self.events.send(Event::Failed { version, error, code, retry: None }));
+        }
+        self.unwritten = Some(error);
     }
 
     /// All writers have left, or somebody removed the object, of which nothing is left to save then.
@@ -339,5 +350,5 @@ impl Follow {
 
 /// Whether elements of a version cannot be had because nobody has ever written them.
 fn is_unwritten(error: &Error) -> bool {
-    matches!(error, Error::Lost { losses, .. } if losses.iter().any(|part| part.who.is_none()))
+    matches!(error, Error::Lost { losses, .. } if losses.iter().any(|part| part.cause == Some(Cause::Unwritten)))
 }

@@ -1,8 +1,10 @@
 //! Objects that are saved over several runs, restored, and meant by a name.
 
 use crate::support::{Guard, Scene, until};
+use std::io::{BufRead, BufReader};
 use std::path::Path;
 use std::process::Stdio;
+use std::sync::{Arc, Mutex};
 use stillframe_object::Objects;
 
 fn objects(scene: &Scene) -> Objects {
@@ -49,6 +51,35 @@ fn who_saves_an_object_follows_the_next_one_of_its_name() {
 fn interrupt(child: &std::process::Child) {
     let pid = child.id().to_string();
     assert!(std::process::Command::new("kill").args(["-INT", &pid]).status().unwrap().success());
+}
+
+/// The run of which nobody writes a part is told of, and the next one, which was mended, is saved.
+#[test]
+fn who_saves_an_object_follows_one_of_which_nobody_writes_a_part_to_the_next() {
+    let scene = Scene::new();
+    let object = objects(&scene).create("heat", "var u [6] int64").create().unwrap();
+    let mut writer = object.write("{ var v [x:4] = u[x] }").writers(1).attach().unwrap();
+    writer.publish(9).unwrap();
+    let store = scene.file("store");
+    let args = ["checkpoint", "heat", "--to", store.to_str().unwrap(), "--every", "1", "--follow", "600", "--json"];
+    let mut saver = Guard(scene.command(&args).stdout(Stdio::piped()).spawn().unwrap());
+    let lines = BufReader::new(saver.0.stdout.take().unwrap()).lines().map_while(Result::ok);
+    let said = Arc::new(Mutex::new(Vec::new()));
+    let saying = said.clone();
+    let reading = std::thread::spawn(move || {
+        lines.for_each(|line| saying.lock().unwrap().push(line));
+    });
+    let has_told =
+        |what: &[&str]| said.lock().unwrap().iter().any(|line: &String| what.iter().all(|word| line.contains(word)));
+    until("it says which part nobody writes", || has_told(&["\"failed\"", "\"version\":9", "u[4..6]"]));
+    writer.detach().unwrap();
+    scene.ok(&["rm", "heat"]);
+    publish_all(&scene, "heat", [3]);
+    until("a version of the next run is safe", || is_safe(&store, 3));
+    interrupt(&saver.0);
+    assert!(saver.0.wait().unwrap().success(), "{said:?}");
+    reading.join().unwrap();
+    assert!(has_told(&["\"new-run\""]), "{said:?}");
 }
 
 #[test]
