@@ -32,6 +32,8 @@ pub(crate) struct Elsewhere {
     asked: Asked,
     /// Whom the version waits for, as the runtime said last.
     waiting: Option<String>,
+    /// Why the runtime cannot do what was asked.
+    refused: Option<Refusal>,
 }
 
 /// What was asked for last.
@@ -60,7 +62,15 @@ enum Opened {
     Refused(Refusal),
 }
 
+/// What stands between a version and who wants it.
+enum Pending {
+    /// It may come, and is to be there by then.
+    Until(Deadline),
+    Refused(Refusal),
+}
+
 /// A fragment that the runtime does not fill.
+#[derive(Debug)]
 struct Refusal {
     error: Error,
     /// Whether it would be refused again, however long somebody waits.
@@ -92,7 +102,7 @@ impl Asked {
 impl Elsewhere {
     fn open(shared: &Shared, wanted: &Wanted<'_>, limits: &Limits) -> Result<Opened> {
         let Wanted { fragment, text, bindings, .. } = *wanted;
-        let mut connection = Connection::open_within(&shared.site.directory, limits.own.left())?;
+        let mut connection = Connection::open_within(&shared.site.directory, limits.answered.left())?;
         let (name, id) = (shared.name.clone(), shared.description.id);
         let request = Request::Read { name: name.clone(), id, text: text.into(), bindings: bindings.clone() };
         let check = || shared.check_interrupt();
@@ -108,7 +118,8 @@ impl Elsewhere {
         };
         let (fragment, sources) = (fragment.clone(), sources_of(shared, fragment, &region)?);
         let asked = Asked::default();
-        Ok(Opened::Filled(Box::new(Elsewhere { connection, fragment, sources, asked, waiting: None })))
+        let (waiting, refused) = (None, None);
+        Ok(Opened::Filled(Box::new(Elsewhere { connection, fragment, sources, asked, waiting, refused })))
     }
 
     /// Ends it, and waits until the runtime has given back the memory that it took for it.
@@ -149,7 +160,7 @@ impl Elsewhere {
         let number = self.asked.number + 1;
         self.connection.send(&Request::Version { version, next, number })?;
         self.asked = Asked { number, version, is_complete, step, next: None, changes, is_answered: false, is_fetched };
-        self.waiting = None;
+        (self.waiting, self.refused) = (None, None);
         Ok(None)
     }
 
@@ -179,25 +190,29 @@ impl Elsewhere {
         };
         while let Some(came) = reply {
             self.hear(shared, came)?;
+            if self.refused.is_some() {
+                break;
+            }
             reply = self.connection.receive_now()?;
         }
         Ok(None)
     }
 
-    /// Goes on with a version, from asking for it to holding it; or by when it is to be there.
+    /// Goes on with a version, from asking for it to holding it; or says what it waits for.
     fn advance(
         &mut self,
         shared: &Shared,
         wanted: &Wanted<'_>,
         begins: bool,
         limits: &Limits,
-    ) -> Result<Result<Vec<Snapshot>, Deadline>> {
+    ) -> Result<Result<Vec<Snapshot>, Pending>> {
         if begins && let Some(held) = self.begin(shared, wanted)? {
             return Ok(Ok(held));
         }
         // Once it has answered, what is there counts.
         let limit = limits.of(&self.asked);
-        Ok(self.look(shared, limit)?.ok_or(limit))
+        let held = self.look(shared, limit)?;
+        Ok(held.ok_or_else(|| self.refused.take().map_or(Pending::Until(limit), Pending::Refused)))
     }
 
     /// Takes a reply. What is said of an earlier request may hold no more.
@@ -210,7 +225,8 @@ impl Elsewhere {
                 return Err(Error::LostElsewhere { name: shared.name.clone(), version, why });
             }
             Reply::Waiting { number, why, .. } if number == asked.number => self.waiting = Some(why),
-            Reply::Failed(why) | Reply::Refused(why) => return Err(self.connection.failed(why)),
+            Reply::Failed(why) => self.refused = Some(Refusal::new(shared, &why, false)),
+            Reply::Refused(why) => self.refused = Some(Refusal::new(shared, &why, true)),
             Reply::NoMemory { bytes, taken_bytes, bound_bytes } => {
                 return Err(Error::NoMemory { name: shared.name.clone(), bytes, taken_bytes, bound_bytes });
             }
@@ -362,7 +378,12 @@ pub(crate) fn hold(
                 *kept = Some(open);
                 return Ok(held);
             }
-            Ok((Err(limit), open)) => {
+            Ok((Err(Pending::Refused(refusal)), open)) => {
+                // What it has is not to be what is in the way.
+                open.close(shared)?;
+                shortage.wait(refusal, wanted.relief, &limits)?;
+            }
+            Ok((Err(Pending::Until(limit)), open)) => {
                 let open = kept.insert(open);
                 shortage.end(wanted.relief)?;
                 if limit.left().is_zero() {

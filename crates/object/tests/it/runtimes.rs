@@ -225,8 +225,9 @@ fn a_reader_takes_nothing_from_a_region_that_the_next_runtime_fills_for_another(
     assert!(matches!(refused, Err(Error::NoRuntime { .. })), "{refused:?}");
 }
 
+/// Many may ask it at once, and who waits for nobody else waits for it all the same.
 #[test]
-fn a_runtime_that_takes_nobody_up_keeps_no_reader_longer_than_it_would_wait() {
+fn a_runtime_that_takes_nobody_up_has_a_second_to_do_so() {
     let _watchdog = watchdog(60);
     let dir = Dir::new("stopped");
     let (object, _relay, _own) = shared(&dir);
@@ -239,8 +240,43 @@ fn a_runtime_that_takes_nobody_up_keeps_no_reader_longer_than_it_would_wait() {
         waiting.push(connection);
     }
     let mut reader = object.read(SECOND).attach().unwrap();
-    let refused = reader.reattach(2, Duration::from_millis(10));
-    assert!(matches!(refused, Err(Error::NoRuntime { .. })), "{refused:?}");
+    for timeout in [Duration::ZERO, Duration::from_millis(10)] {
+        let begin = Instant::now();
+        let refused = reader.reattach(2, timeout);
+        assert!(matches!(refused, Err(Error::NoRuntime { .. })), "{refused:?}");
+        assert!(begin.elapsed() >= Duration::from_secs(1), "after {:?}: {refused:?}", begin.elapsed());
+    }
+}
+
+/// It runs, and says what is in its way, as a file system without room: no other one is to be started.
+#[test]
+fn what_a_runtime_cannot_do_now_is_told_as_it_says() {
+    let _watchdog = watchdog(60);
+    let dir = Dir::new("no-room");
+    let (object, mut relay, _own) = shared(&dir);
+    let listener = UnixListener::bind(dir.path().join(".objects").join(SOCKET)).unwrap();
+    let mut receiver = relay.receive(SECOND, &Default::default()).unwrap();
+    let region = receiver.name().to_string();
+    publish(&mut receiver, 2, 7);
+    let fail = || writeln!(take_up(&listener, &region), "{{\"failed\":\"there is no room\"}}").unwrap();
+    for timeout in [Duration::ZERO, LONG] {
+        let mut reader = object.read(SECOND).attach().unwrap();
+        std::thread::scope(|scope| {
+            let runtime = scope.spawn(|| {
+                fail();
+                (!timeout.is_zero()).then(|| serve(take_up(&listener, &region), 1))
+            });
+            let outcome = reader.reattach(2, timeout);
+            let served = runtime.join().unwrap();
+            match served {
+                Some(_) => outcome.unwrap(),
+                None => {
+                    let error = outcome.unwrap_err();
+                    assert!(matches!(&error, Error::Plan { why, .. } if why.contains("no room")), "{error:?}");
+                }
+            }
+        });
+    }
 }
 
 /// Somebody of another node may take the place of a writer that is gone, and write the version as well.
