@@ -28,10 +28,10 @@ class Puppet:
     def find(self, name, wait=20):
         self.object = sf.object(name, wait=wait)
 
-    def write(self, first, count, rank, order="rowmajor", version=None, zeros=False, wait=20):
+    def write(self, first, count, rank, order="rowmajor", version=None, zeros=False, wait=20, writers=None):
         """Attaches rows to write."""
         text = f"view own {order} {{ var own [x:count,y:columns] = grid[x+first,y] }}"
-        numbers = {"first": first, "count": count}
+        numbers = {"first": first, "count": count, "writers": writers}
         self.writing = self.object.write(text, rank=rank, version=version, zeros=zeros, keep=2, wait=wait, **numbers)
         rows, columns = np.ogrid[first : first + count, : self.columns]
         self.indices = rows * self.columns + columns

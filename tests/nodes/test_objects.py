@@ -191,6 +191,23 @@ def saved(job, version):
     return store
 
 
+def test_who_saves_an_object_of_which_nobody_writes_a_part_is_told_so_on_every_node(job):
+    job = job(2)
+    writer, other = job.puppet(0), job.puppet(1)
+    writer.do("create", name="heat", rows=ROWS, columns=COLUMNS)
+    writer.do("write", first=0, count=ROWS // 2, rank=0, writers=1)
+    writer.do("publish", version=1)
+    writer.do("detach")
+    other.do("find", name="heat")
+    for index, puppet in enumerate([writer, other]):
+        eventually(lambda puppet=puppet: assert_newest(puppet, 1), AssertionError)
+        eventually(lambda index=index: assert_listed(job, index, "heat", writers_alive=0), AssertionError)
+        words = [job.runtimes.still, "checkpoint", "--once", "heat", "--to", job.nodes.folder / f"store{index}"]
+        done = job.nodes[index].run(words, check=False, cwd="/")
+        assert done.returncode == 1, done
+        assert f"grid[{ROWS // 2}..{ROWS}, 0..{COLUMNS}]" in done.stderr, done
+
+
 def restore(job, index, store, *more):
     """What `still restore` did on a node, and said."""
     return job.nodes[index].run([job.runtimes.still, "restore", store, *more], check=False, cwd="/")
