@@ -32,6 +32,7 @@ mod tests;
 use crate::directory::{Directory, file_of};
 use crate::error::{Error, Result};
 use crate::names::Names;
+use crate::shared;
 use header::{COUNTS_AT, HEADER_BYTES, Header};
 pub(crate) use locked::LockedBoard;
 use serde::{Deserialize, Serialize};
@@ -43,6 +44,7 @@ use std::os::unix::fs::FileExt;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
+use stillframe::Trust;
 use stillframe_kernel::folder::Access;
 use stillframe_kernel::fork::Unforked;
 use stillframe_kernel::lock::{self, Kind};
@@ -198,6 +200,7 @@ pub(crate) struct News {
 #[derive(Debug, Clone)]
 pub(crate) struct Board {
     directory: Directory,
+    trust: Trust,
     names: Arc<dyn Names>,
     name: String,
     file: String,
@@ -205,8 +208,15 @@ pub(crate) struct Board {
 }
 
 impl Board {
-    pub(crate) fn new(directory: &Directory, names: &Arc<dyn Names>, name: &str, id: NonZeroU64) -> Board {
-        Board { directory: directory.clone(), names: names.clone(), name: name.into(), file: file_of(name), id }
+    pub(crate) fn new(
+        directory: &Directory,
+        trust: Trust,
+        names: &Arc<dyn Names>,
+        name: &str,
+        id: NonZeroU64,
+    ) -> Board {
+        let (directory, names, file) = (directory.clone(), names.clone(), file_of(name));
+        Board { directory, trust, names, name: name.into(), file, id }
     }
 
     /// Who keeps the names of objects.
@@ -387,6 +397,11 @@ impl Board {
                     return Err(error);
                 }
                 let has_former = former.is_some_and(|former| former.next > 0);
+                if has_former {
+                    // While the board tells of them, so that the next finds them where this process dies meanwhile. What cannot be removed
+                    // is in nobody's way.
+                    let _ = shared::remove_written(&self.directory.dir, self.trust, &self.name);
+                }
                 let failed = |error| Error::io("write", self.path(), error);
                 let header = Header::new(self.id.get(), HEADER_BYTES as u64, 0);
                 let file = self.own(&unforked)?;

@@ -11,6 +11,7 @@ use crate::names::Names;
 use crate::space::Space;
 use drepl::{Bindings, Schema, View};
 use std::collections::BTreeMap;
+use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 use stillframe::inspect::{RegionInfo, State};
 use stillframe::{Arena, ArenaOptions, Observer, ObserverOptions, Trust, inspect};
@@ -145,8 +146,8 @@ pub fn bindings(numbers: &BTreeMap<String, i64>) -> Bindings {
     numbers.iter().map(|(name, value)| (name.as_str(), *value)).collect()
 }
 
-fn regions_of(site: &Site, name: &str) -> Result<Vec<RegionInfo>> {
-    let mut regions = inspect::regions(&site.directory.dir.join(ARENA))?;
+fn regions_of(dir: &Path, name: &str) -> Result<Vec<RegionInfo>> {
+    let mut regions = inspect::regions(&dir.join(ARENA))?;
     regions.retain(|region| owner_in_arena(&region.name) == Some(name));
     Ok(regions)
 }
@@ -157,7 +158,7 @@ pub(crate) fn check_unwritten(site: &Site, name: &str) -> Result<()> {
     // What is complete a runtime publishes, which lives whoever writes.
     let complete = format!("/{COMPLETE}");
     let is_written = |region: &RegionInfo| region.state == State::Live && !region.name.ends_with(&complete);
-    match regions_of(site, name)?.into_iter().find(is_written) {
+    match regions_of(&site.directory.dir, name)?.into_iter().find(is_written) {
         Some(region) => {
             let who = format!("process {} ({ARENA}/{})", region.producer_pid, region.name);
             Err(Error::InUse { name: name.into(), who })
@@ -168,9 +169,20 @@ pub(crate) fn check_unwritten(site: &Site, name: &str) -> Result<()> {
 
 /// Removes the regions of all fragments that the object of a name has, whatever its board says.
 pub(crate) fn remove_regions(site: &Site, name: &str) -> Result<()> {
-    for region in regions_of(site, name)? {
+    remove_regions_if(&site.directory.dir, site.trust, name, |_| true)
+}
+
+/// Removes the regions of all fragments that programs of this node wrote of an object of a name. What the runtime makes beside them stays: it
+/// may be that of the next object of the name already.
+pub(crate) fn remove_written(dir: &Path, trust: Trust, name: &str) -> Result<()> {
+    let (complete, filled) = (format!("/{COMPLETE}"), format!("{name}/r"));
+    remove_regions_if(dir, trust, name, |region| !region.ends_with(&complete) && !region.starts_with(&filled))
+}
+
+fn remove_regions_if(dir: &Path, trust: Trust, name: &str, is_one: impl Fn(&str) -> bool) -> Result<()> {
+    for region in regions_of(dir, name)?.into_iter().filter(|region| is_one(&region.name)) {
         let name = format!("{ARENA}/{}", region.name);
-        match inspect::remove_trusting(&site.directory.dir, &name, true, Some(site.trust)) {
+        match inspect::remove_trusting(dir, &name, true, Some(trust)) {
             Ok(_) | Err(stillframe::Error::NoRegion { .. }) => {}
             Err(error) => return Err(error.into()),
         }
@@ -202,7 +214,7 @@ impl Shared {
         schema: Schema,
     ) -> Shared {
         let space = Space::new(schema.dataset());
-        let board = Board::new(&site.directory, names, name, description.id);
+        let board = Board::new(&site.directory, site.trust, names, name, description.id);
         let (bell, hint) = (site.bell.of(name), hints::bit_of(name));
         Shared { name: name.into(), description, schema, space, board, bell, hint, site: site.clone() }
     }

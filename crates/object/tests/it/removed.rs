@@ -6,6 +6,7 @@ use std::fs::File;
 use std::time::Duration;
 use stillframe::inspect;
 use stillframe_kernel::lock::{self, Kind};
+use stillframe_object::relay::{Remote, RemoteFragment};
 use stillframe_object::runtime::LOCK;
 use stillframe_object::{Error, Object, Objects, ReadFragment};
 
@@ -124,6 +125,26 @@ fn nobody_attaches_to_an_object_that_was_removed_in_part() {
     assert_eq!(std::fs::read_dir(dir.path().join(".objects/boards")).unwrap().count(), 0);
     assert!(inspect::regions(&dir.path().join("objects")).unwrap().is_empty());
     write(&create(&dir, 5), 6);
+}
+
+/// Its data would stay for as long as the next object of the name. The node's runtime may be the first to have the board.
+#[test]
+fn what_is_left_of_a_removed_object_goes_with_the_next_whoever_has_its_board_first() {
+    let _watchdog = watchdog(60);
+    let dir = Dir::new("left");
+    let former = written(&dir, 0, 42);
+    assert!(dir.objects().names().remove("u", former.description().id).unwrap());
+    let left = || inspect::regions(&dir.path().join("objects")).unwrap();
+    assert!(!left().is_empty(), "whoever removed it died");
+    let mut relay = create(&dir, 0).relay();
+    let (remote, bindings) = (Remote { node: 2, host: "node2".into(), number: 0 }, Default::default());
+    let (process, rank, from, died, writers) = (1, None, 1, false, None);
+    let text = ALL.into();
+    relay.tell(&[RemoteFragment { remote, process, rank, from, left: None, died, text, bindings, writers }]).unwrap();
+    let names: Vec<String> = left().into_iter().map(|region| region.name).collect();
+    assert!(!names.iter().any(|name| name.ends_with("u/0")), "{names:?}");
+    relay.complete(1).unwrap();
+    assert_eq!(create(&dir, 0).newest().unwrap(), 1);
 }
 
 #[test]
