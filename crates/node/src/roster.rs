@@ -148,8 +148,10 @@ pub struct Heard {
     former: BTreeMap<Writer, (Declared, Instant)>,
     /// Nodes of which it has heard that in this term.
     ended: BTreeSet<Node>,
-    /// Whether it has missed something that the home told, or has still to hear parts of it.
+    /// Whether it has missed something that the home told.
     is_behind: bool,
+    /// Whether parts of it are still to come.
+    is_partial: bool,
 }
 
 /// A change is of a roster that is not here: the home is to tell all.
@@ -160,10 +162,10 @@ impl Heard {
     /// Takes a whole roster, or its first part, if it is newer; whether it is.
     pub fn hear(&mut self, revision: Revision, serial: u64, declared: Vec<Declared>, is_last: bool) -> bool {
         // Parts of it may have been lost.
-        let is_newer = (revision, serial) > self.at || self.is_behind && (revision, serial) == self.at;
+        let is_newer = (revision, serial) > self.at || self.is_partial && (revision, serial) == self.at;
         if is_newer {
             let is_of_another_term = revision > self.at.0;
-            (self.at, self.is_behind) = ((revision, serial), !is_last);
+            (self.at, self.is_behind, self.is_partial) = ((revision, serial), false, !is_last);
             let declared = declared.into_iter().map(|one| (one.writer, one)).collect();
             let before = std::mem::replace(&mut self.declared, declared);
             self.note_former(before.into_values());
@@ -184,11 +186,12 @@ impl Heard {
         if revision < self.at.0 || revision == self.at.0 && serial < self.at.1 {
             return Ok(false);
         }
-        if base.is_none_or(|base| (revision, base) != self.at) {
+        // Of one that is here in part the rest has to come first.
+        if base.is_none_or(|base| (revision, base) != self.at) || self.is_partial && serial > self.at.1 {
             self.is_behind = true;
             return Err(Missing);
         }
-        (self.at, self.is_behind) = ((revision, serial), !is_last);
+        (self.at, self.is_partial) = ((revision, serial), !is_last);
         let gone: Vec<Declared> = gone.iter().filter_map(|writer| self.declared.remove(writer)).collect();
         self.note_former(gone.into_iter());
         self.former.retain(|_, (_, since)| since.elapsed() < HEARD);
@@ -200,7 +203,7 @@ impl Heard {
 
     /// Whether the home told of changes of a roster that is not here, or of a part of one, and has still to tell the rest.
     pub fn is_behind(&self) -> bool {
-        self.is_behind
+        self.is_behind || self.is_partial
     }
 
     /// The term of the home that told of it, and its serial.
@@ -230,7 +233,7 @@ impl Heard {
     /// Whether a writer has a part in a version, as far as is known.
     pub fn has(&self, writer: Writer, version: Version) -> bool {
         let is_in = |one: &Declared| one.from <= version && one.left.is_none_or(|left| left > version);
-        !self.is_behind && self.declared.get(&writer).is_some_and(is_in)
+        !self.is_behind() && self.declared.get(&writer).is_some_and(is_in)
     }
 
     /// Whether a writer is known to have no part in a version any more.
@@ -308,7 +311,11 @@ mod tests {
         // The rest of one is lost, and all of it comes again.
         let mut heard = Heard::default();
         assert_eq!(hear(&mut heard, parts[0].clone()), Ok(true));
-        parts.into_iter().for_each(|part| assert_eq!(hear(&mut heard, part), Ok(true)));
+        // A change of what is here in part only is none of what the home means.
+        told.note([(writer(0), None)]);
+        let changes = told.news(Some(parts[0].serial));
+        assert_eq!(hear(&mut heard, changes[0].clone()), Err(Missing));
+        parts.into_iter().chain(changes).for_each(|part| assert_eq!(hear(&mut heard, part), Ok(true)));
         assert!(is_same(&told, &heard) && !heard.is_behind());
     }
 

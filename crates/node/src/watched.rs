@@ -13,7 +13,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Instant;
 use stillframe_object::Object;
-use stillframe_object::relay::Refused;
+use stillframe_object::relay::FragmentRefusal;
 use stillframe_roster::runtime::Runtime;
 use stillframe_roster::writer::{Node, Revision, Version, Writer};
 use stillframe_wire::ObjectId;
@@ -35,7 +35,7 @@ pub(crate) struct Watched {
     is_homeless: bool,
     decided: BTreeSet<u32>,
     /// What this node's writers have still to be told of their fragments.
-    verdicts: BTreeMap<u32, Result<(), Refused>>,
+    verdicts: BTreeMap<u32, Result<(), FragmentRefusal>>,
     /// Fragments of this node whose places others took, and of which its programs have still to be told that.
     ended: BTreeMap<u32, Version>,
     /// What the home was told last.
@@ -113,8 +113,8 @@ impl Watched {
     /// Goes on without the files of this node, which somebody removed because they were damaged: the object is there on other nodes, and what
     /// its home here knows and decided holds.
     pub(crate) fn lose_name(&mut self) {
-        let numbers = self.known.local.keys().map(|writer| writer.serial.saturating_add(1));
-        self.removed = numbers.chain(self.removed).max().or(Some(0));
+        let known = self.known.local.keys().map(|writer| writer.serial).chain(self.decided.last().copied());
+        self.removed = known.map(|number| number.saturating_add(1)).chain(self.removed).max().or(Some(0));
         (self.has_name, self.has_told) = (false, false);
         self.verdicts.clear();
         self.ended.clear();

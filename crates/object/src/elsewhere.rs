@@ -379,8 +379,8 @@ pub(crate) fn hold(
                 return Ok(held);
             }
             Ok((Err(Pending::Refused(refusal)), open)) => {
-                // What it has is not to be what is in the way.
-                open.close(shared)?;
+                // What it has is not to be what is in the way. A runtime that has ended has given that back.
+                let _ = open.close(shared);
                 shortage.wait(refusal, wanted.relief, &limits)?;
             }
             Ok((Err(Pending::Until(limit)), open)) => {

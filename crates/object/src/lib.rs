@@ -87,6 +87,7 @@ pub mod runtime;
 mod shared;
 mod source;
 mod space;
+mod verdict;
 mod waiting;
 pub mod write;
 

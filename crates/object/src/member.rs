@@ -3,6 +3,7 @@
 use crate::board::{Attached, Entry, LockedBoard, News, Position};
 use crate::error::Result;
 use crate::shared::{self, COMPLETE, HERE, Shared};
+use crate::verdict::{FragmentRefusal, Verdict};
 use drepl::{Fragment, IndexSet};
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
@@ -10,7 +11,6 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 use stillframe::{Observer, ObserverOptions};
 use stillframe_roster::ledger::Ledger;
-use stillframe_roster::refusal::Refusal;
 use stillframe_roster::writer::{Elements, Node, Published, Stage, Version, Who, Writer};
 
 /// A fragment to write, of any process.
@@ -37,38 +37,6 @@ pub(crate) struct Member {
     found_alive: Option<Instant>,
     /// A version that all had, and that it let go for want of room.
     pub(crate) lapsed: Option<Version>,
-}
-
-/// Whether a fragment counts on all nodes.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Verdict {
-    Accepted,
-    Refused(Refused),
-}
-
-/// Why a fragment of this node does not count.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Refused {
-    /// The reason, for people.
-    pub why: String,
-    /// The first number from which on it may count, where it came too late.
-    pub next: Option<Version>,
-}
-
-impl From<&str> for Refused {
-    fn from(why: &str) -> Refused {
-        Refused { why: why.into(), next: None }
-    }
-}
-
-impl From<&Refusal> for Refused {
-    fn from(refusal: &Refusal) -> Refused {
-        let next = match refusal {
-            Refusal::Late { settled, .. } => settled.checked_add(1),
-            _ => None,
-        };
-        Refused { why: refusal.to_string(), next }
-    }
 }
 
 /// How often writers are looked at again because some of them published meanwhile.
@@ -319,7 +287,7 @@ impl Members {
                 Entry::Follow { complete } => self.follows = Some(complete),
                 Entry::Refuse { number, why, next } => {
                     self.end_heir(number);
-                    let refused = Refused { why, next };
+                    let refused = FragmentRefusal { why, next };
                     self.change(number, |member| member.verdict = Some(Verdict::Refused(refused)));
                 }
             }

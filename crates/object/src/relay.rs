@@ -6,75 +6,25 @@ use crate::description::Description;
 use crate::error::Result;
 use crate::home;
 use crate::layout;
-use crate::member::{Member, Members, Verdict};
+use crate::member::{Member, Members};
 use crate::object::Object;
 use crate::receiver::Receiver;
 use crate::shared::{self, COMPLETE, Shared};
+use crate::verdict::Verdict;
 use drepl::{Fragment, IndexSet, View};
 use std::collections::{BTreeMap, BTreeSet};
 use std::num::NonZeroU64;
 use std::sync::Arc;
 use std::time::Duration;
 use stillframe::{DType, Declaration, Kind, Region, Snapshot, TrackerKind, VariableId};
-use stillframe_roster::writer::{Elements, Version, Who};
+use stillframe_roster::writer::Version;
 
 pub use crate::board::Remote;
-pub use crate::member::Refused;
+pub use crate::verdict::FragmentRefusal;
+pub use fragments::{LocalFragment, RemoteFragment};
 
 /// How long who has the lock of a board is waited for. The runtime has other objects to care for, and comes again.
 const SOON: Duration = Duration::from_millis(100);
-
-/// A fragment that a process of another node writes.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct RemoteFragment {
-    /// Where it is.
-    pub remote: Remote,
-    /// The process there.
-    pub process: u32,
-    /// Its rank in a parallel program, if it said so.
-    pub rank: Option<u32>,
-    /// The first version that it writes.
-    pub from: Version,
-    /// The first that it does not write any more.
-    pub left: Option<Version>,
-    /// Whether its process died, or its node was lost.
-    pub died: bool,
-    /// Its layout.
-    pub text: String,
-    /// Numbers of the names that the text leaves open.
-    pub bindings: BTreeMap<String, i64>,
-    /// How many writers the program said there are.
-    pub writers: Option<u32>,
-}
-
-/// A fragment of this node.
-#[derive(Debug, Clone)]
-pub struct LocalFragment {
-    /// Its number on this node, its process and rank; as of node 0.
-    pub who: Who,
-    /// Its elements, in the object's own space of indices.
-    pub elements: Elements,
-    /// What lies where in it.
-    pub fragment: Arc<Fragment>,
-    /// Its layout.
-    pub text: String,
-    /// Numbers of the names that the text leaves open.
-    pub bindings: BTreeMap<String, i64>,
-    /// How many writers the program said there are.
-    pub writers: Option<u32>,
-    /// The first version that it writes.
-    pub from: Version,
-    /// The first that it does not write any more.
-    pub left: Option<Version>,
-    /// Whether its process lives.
-    pub is_alive: bool,
-    /// Its newest version.
-    pub newest: Option<Version>,
-    /// Those that can be had, ascending.
-    pub present: Vec<Version>,
-    /// Whether it counts on all nodes, if a runtime has said so or has said that it does not.
-    pub is_accepted: Option<bool>,
-}
 
 /// The variable of the region of complete versions that keeps the newest version of before the present run of the job.
 const RUN_FLOOR: &str = "run_floor";
@@ -377,11 +327,11 @@ impl Relay {
     ///
     /// # Errors
     /// [`Error::Locked`] if somebody has the board just now; those of the object's files.
-    pub fn decide(&mut self, number: u32, verdict: Result<(), Refused>) -> Result<()> {
+    pub fn decide(&mut self, number: u32, verdict: Result<(), FragmentRefusal>) -> Result<()> {
         let mut board = self.shared.board.lock_within(SOON)?;
         board.add(match verdict {
             Ok(()) => Entry::Accept { number },
-            Err(Refused { why, next }) => Entry::Refuse { number, why, next },
+            Err(FragmentRefusal { why, next }) => Entry::Refuse { number, why, next },
         })?;
         drop(board);
         self.shared.bell.ring();
@@ -512,3 +462,5 @@ impl Object {
         Relay::new(self)
     }
 }
+
+mod fragments;

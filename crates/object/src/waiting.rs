@@ -229,6 +229,10 @@ pub(crate) fn unwritten(
         return Ok(None);
     }
     let newest = newest_complete(shared, members, &ledger)?;
+    // Of older ones the board may have forgotten the writers.
+    if version < newest {
+        return Ok(None);
+    }
     let complete = (newest > ledger.initial()).then_some(newest);
     Ok(Some(Error::Lost { name: shared.name.clone(), version, losses: Members::losses(shared, &losses), complete }))
 }

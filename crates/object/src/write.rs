@@ -4,10 +4,11 @@ use crate::board::Entry;
 use crate::collection::collect;
 use crate::error::{Error, Result};
 use crate::layout::{self, Array};
-use crate::member::{Member, Members, Refused, Verdict};
+use crate::member::{Member, Members};
 use crate::reading::Reading;
 use crate::runtime;
 use crate::shared::{COMPLETE, Shared};
+use crate::verdict::{FragmentRefusal, Verdict};
 use crate::waiting::{self, Deadline};
 use drepl::executor::Executor;
 use drepl::index_box::TooScattered;
@@ -337,7 +338,7 @@ impl WriteFragment {
 
     fn check_accepted(&self) -> Result<()> {
         match self.members.list.get(&self.number).and_then(|member| member.verdict.as_ref()) {
-            Some(Verdict::Refused(Refused { why, next })) => {
+            Some(Verdict::Refused(FragmentRefusal { why, next })) => {
                 Err(Error::NotAccepted { name: self.shared.name.clone(), why: why.clone(), next: *next })
             }
             _ => Ok(()),

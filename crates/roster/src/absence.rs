@@ -64,13 +64,14 @@ impl Home {
     /// Refuses writers of a machine that was lost and is back where others were given their places meanwhile, and nothing was proposed since:
     /// who was given one counts on it, and a writer that stands still would keep all from going on.
     fn exclude_displaced(&mut self, report: &Report) -> Vec<Displaced> {
-        if !self.numbers_of(report.node).iter().any(|number| self.ledger.is_lost(*number)) {
+        if !self.returned.contains(&report.node) {
             return Vec::new();
         }
+        let numbers = self.numbers_of(report.node);
         let mut displaced = Vec::new();
         for told in report.writers.iter().filter(|told| told.accepted > 0 && !told.record.has_ended()) {
             let reached = told.record.published.newest.unwrap_or(self.ledger.initial());
-            if let Some(from) = self.ledger.heir_above(&told.record, reached) {
+            if let Some(from) = self.ledger.heir_above(&told.record, reached, &numbers) {
                 displaced.extend(stages_until(told, from));
             }
         }

@@ -64,11 +64,12 @@ impl Ledger {
                 .any(|(version, _)| ended.elements(*version).is_some() && ended.has_reached(*version))
     }
 
-    /// The first version from which on a living writer of another node has elements of one that has not come to it.
-    pub(crate) fn heir_above(&self, record: &Record, reached: Version) -> Option<Version> {
-        let own = record.stages.iter().filter_map(|stage| near::elements_of(&stage.role));
-        let others = own.flat_map(|elements| self.near(elements));
-        let others = others.filter(|other| other.writer.node != record.writer.node && !other.has_ended());
+    /// The first version from which on a living writer of another machine has elements of one that has not come to it. `own` are all numbers
+    /// that the machine of this one had.
+    pub(crate) fn heir_above(&self, record: &Record, reached: Version, own: &[Node]) -> Option<Version> {
+        let is_other = |other: &&Record| !own.contains(&other.writer.node) && !other.has_ended();
+        let elements = record.stages.iter().filter_map(|stage| near::elements_of(&stage.role));
+        let others = elements.flat_map(|elements| self.near(elements)).filter(is_other);
         let stages = others.flat_map(|other| &other.stages).filter(|stage| stage.from > reached);
         let meets = |stage: &&Stage| {
             let both = near::elements_of(&stage.role).zip(record.elements(stage.from));

@@ -48,6 +48,8 @@ pub struct Home {
     ceilings: CeilingRound,
     /// Former numbers of nodes whose runtimes were started again, and those that they have now.
     replaced: BTreeMap<Node, Node>,
+    /// Nodes of machines that were lost, or that this home never knew, and are back with what they had.
+    returned: BTreeSet<Node>,
     /// What was complete on each node before the present run of the job.
     floors: BTreeMap<Node, Version>,
     readers: Derived<Readers>,
@@ -84,6 +86,7 @@ impl Home {
             pinning: BTreeSet::new(),
             ceilings: CeilingRound::new(initial),
             replaced: BTreeMap::new(),
+            returned: BTreeSet::new(),
             floors: BTreeMap::new(),
             readers: Derived::default(),
         }
@@ -138,10 +141,15 @@ impl Home {
     /// A node has joined.
     pub fn admit(&mut self, node: Node) {
         if !self.ledger.is_lost(node) && !self.nodes.contains_key(&node) {
-            self.nodes.insert(node, None);
             if self.is_leading {
                 self.ceilings.excuse(node);
+                let numbers = self.numbers_of(node);
+                let is_there = |number: &Node| self.nodes.contains_key(number) && !self.ledger.is_lost(*number);
+                if numbers.len() > 1 && !numbers.iter().any(is_there) {
+                    self.returned.insert(node);
+                }
             }
+            self.nodes.insert(node, None);
         }
     }
 
@@ -363,9 +371,9 @@ impl Home {
     fn look_at_pins(&mut self) {
         let announced = &self.announced;
         let unpinned = announced.nodes.iter().copied().filter(|node| !self.holds(*node, announced.version)).collect();
-        let pinning = self.proposed.iter().flat_map(|one| one.nodes.iter().map(|node| (*node, one.version)));
+        let pinning = self.proposed.iter().flat_map(|one| one.nodes.iter().map(move |node| (*node, one)));
         let pinning =
-            pinning.filter(|(node, version)| !self.has_pinned(*node, *version)).map(|(node, _)| node).collect();
+            pinning.filter(|(node, proposal)| !self.has_pinned(*node, proposal)).map(|(node, _)| node).collect();
         (self.unpinned, self.pinning) = (unpinned, pinning);
     }
 
@@ -379,7 +387,7 @@ impl Home {
             let Some(proposal) = self.proposed.as_ref().filter(|proposal| proposal.nodes.contains(node)) else {
                 continue;
             };
-            match self.has_pinned(*node, proposal.version) {
+            match self.has_pinned(*node, proposal) {
                 true => self.pinning.remove(node),
                 false => self.pinning.insert(*node),
             };
@@ -391,10 +399,11 @@ impl Home {
         self.known(node).is_some_and(|known| known.report.pins.iter().any(|pin| pin.version == version))
     }
 
-    /// Whether a node has pinned the version that is proposed.
-    fn has_pinned(&self, node: Node, version: Version) -> bool {
+    /// Whether a node has pinned what is proposed: not what was proposed by its number before.
+    fn has_pinned(&self, node: Node, proposal: &Proposal) -> bool {
         // What it pinned before it heard the proposal it may have let go of since.
-        self.known(node).is_some_and(|known| known.report.heard >= known.proposed) && self.holds(node, version)
+        let has = |known: &Known| known.report.heard >= known.proposed && known.report.pins.contains(proposal);
+        self.known(node).is_some_and(has)
     }
 
     /// Makes new decisions for the nodes for which they are others than before, and returns these. All may need one, or only those of

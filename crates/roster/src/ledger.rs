@@ -66,6 +66,8 @@ pub struct Ledger {
     pub(crate) floors: BTreeMap<Writer, Version>,
     /// The highest of these that there was.
     pub(crate) highest_floor: Version,
+    /// What was complete before this run, as nodes remember it that reported before anything of this run was complete.
+    pub(crate) reserved: BTreeMap<Node, Version>,
     /// Versions whose rosters are fixed, with the first ones of their epochs: a stage that begins between was not known then.
     pub(crate) settled: BTreeMap<Version, Version>,
     /// The newest complete version where a home took over: whoever has a part in it keeps its place, whoever comes back.
@@ -93,6 +95,7 @@ impl Ledger {
             lost: BTreeSet::new(),
             floors: BTreeMap::new(),
             highest_floor: initial,
+            reserved: BTreeMap::new(),
             settled: BTreeMap::new(),
             taken_over: None,
             ended: BTreeMap::new(),
@@ -283,7 +286,8 @@ impl Ledger {
         let may_be_late = !matches!(stage.role, Role::Member { .. }) || is_broken;
         let fixed = self.settled.range(from..until).next_back().map(|(settled, _)| *settled);
         // What was complete before the run is so still on nodes that remember it: nobody gives its numbers to anything else.
-        let former = Some(self.highest_floor).filter(|floor| *floor > self.initial && (from..until).contains(floor));
+        let former = self.reserved.iter().filter(|(node, _)| !self.lost.contains(node)).map(|(_, floor)| *floor).max();
+        let former = former.filter(|floor| (from..until).contains(floor));
         match fixed.max(former).filter(|_| !may_be_late) {
             Some(settled) => Err(Refusal::Late { from, settled }),
             None => Ok(()),

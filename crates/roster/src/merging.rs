@@ -53,7 +53,13 @@ impl Home {
         let floor = match self.floors.get(&report.node) {
             Some(floor) => *floor,
             // Its machine may have heard of a version that the others did not.
-            None if report.floor > self.announced.version && !self.is_of_this_run(report.node) => report.floor,
+            None if report.floor > self.announced.version && !self.is_of_this_run(report.node) => {
+                // Where the run has begun below it already, the numbers are given twice, and its programs go on.
+                if self.announced.version == self.ledger.initial() {
+                    self.ledger.reserved.insert(report.node, report.floor);
+                }
+                report.floor
+            }
             None => report.run_floor,
         };
         self.floors.insert(report.node, floor);

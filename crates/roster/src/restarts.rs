@@ -40,12 +40,19 @@ impl Home {
     /// this both write the same, and what the new one reports is refused. Nodes with a new decision are returned.
     pub fn replace(&mut self, former: Node, node: Node) -> BTreeSet<Node> {
         self.carry_ended(former, node);
+        let is_there = self.nodes.contains_key(&former) && !self.ledger.is_lost(former);
+        if self.is_leading && !is_there {
+            self.returned.insert(node);
+        }
         let own: Vec<Writer> = self.ledger.records_of(former).map(|record| record.writer).collect();
         own.into_iter().for_each(|writer| self.ledger.forget(writer));
         self.nodes.remove(&former);
         // The run goes on, and what was complete before it.
         if let Some(floor) = self.floors.remove(&former) {
             self.floors.insert(node, floor);
+        }
+        if let Some(floor) = self.ledger.reserved.remove(&former) {
+            self.ledger.reserved.insert(node, floor);
         }
         self.refused.remove(&former);
         self.ceilings.forget(former);

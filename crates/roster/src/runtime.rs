@@ -351,7 +351,7 @@ impl Runtime {
         let mut is_due = self.accept(&decision, &mut events);
         // What was pinned already counts once the home hears that this was heard.
         let proposed = decision.proposed.as_ref().filter(|(_, writers)| !writers.is_empty());
-        let is_pinned = proposed.is_some_and(|(proposal, _)| self.has_pinned(proposal.version));
+        let is_pinned = proposed.is_some_and(|(proposal, _)| self.pins.get(&proposal.version) == Some(proposal));
         is_due |= is_pinned && !self.planted.has(Bug::SilentPin);
         if !decision.announced.is_gone() {
             self.newest_had = decision.announced.version;

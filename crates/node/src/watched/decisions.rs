@@ -40,7 +40,11 @@ impl Watched {
         let mut done = self.tell_writers();
         for event in events {
             let heard = match event {
-                Event::Pin { version, writers } => self.pin(version, &writers),
+                Event::Pin { version, writers } => {
+                    // It may be of other writers than before.
+                    self.unpinned.retain(|(unpinned, _)| *unpinned != version);
+                    self.pin(version, &writers)
+                }
                 Event::Unpin(version) => {
                     self.known.pins.remove(&version);
                     self.unpinned.retain(|(unpinned, _)| *unpinned != version);

@@ -5,7 +5,7 @@ use crate::error::Result;
 use crate::surroundings::Surroundings;
 use std::collections::BTreeSet;
 use stillframe_kernel::points;
-use stillframe_object::relay::{LocalFragment, Refused};
+use stillframe_object::relay::{FragmentRefusal, LocalFragment};
 use stillframe_roster::runtime::Runtime;
 use stillframe_roster::writer::{Stage, Version, Who, Writer};
 
@@ -87,7 +87,7 @@ impl Watched {
         gone.into_iter().for_each(|version| self.known.protocol.drop(writer, version));
     }
 
-    pub(super) fn decide(&mut self, number: u32, verdict: Result<(), Refused>) {
+    pub(super) fn decide(&mut self, number: u32, verdict: Result<(), FragmentRefusal>) {
         // One that counted may count no more: when it was lost meanwhile, and another one took its place.
         if self.decided.insert(number) || verdict.is_err() {
             self.verdicts.insert(number, verdict);

@@ -4,7 +4,7 @@ use crate::common::{Dir, watchdog};
 use std::process::Command;
 use std::time::Duration;
 use stillframe_kernel::lock::{self, Kind};
-use stillframe_object::relay::{Refused, Relay, Remote, RemoteFragment};
+use stillframe_object::relay::{FragmentRefusal, Relay, Remote, RemoteFragment};
 use stillframe_object::runtime::LOCK;
 use stillframe_object::{Error, Object, Objects, WriteFragment};
 
@@ -223,7 +223,7 @@ fn run(dir: &Dir) -> std::fs::File {
 #[test]
 fn who_waits_for_no_other_writer_still_hears_whether_the_fragment_counts() {
     let _watchdog = watchdog(60);
-    for verdict in [Ok(()), Err(Refused::from("others have them"))] {
+    for verdict in [Ok(()), Err(FragmentRefusal::from("others have them"))] {
         let dir = Dir::new("patience");
         let object = create(&dir);
         let _running = run(&dir);

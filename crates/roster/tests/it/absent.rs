@@ -329,33 +329,47 @@ fn a_writer_that_is_back_is_told_whose_elements_they_are_where_that_is_known() {
 /// What was accepted meanwhile counts: whoever was given a place goes on, though the one who had it lives and stands still.
 #[test]
 fn an_heir_goes_on_beside_a_writer_that_is_back_and_stands_still() {
-    let (mut home, mut stays, mut lost) =
-        (Home::new(1, range(0, 8), 0, [STAYS, LOST].map(Node)), node(STAYS), node(LOST));
-    let (writes, first, heir) = (who(STAYS, 0), who(LOST, 1), who(STAYS, 2));
-    stays.declare(writes, Stage::member(1, range(4, 8))).unwrap();
-    lost.declare(first, Stage::member(1, range(0, 4))).unwrap();
-    for version in 1..=5 {
-        publish(&mut stays, writes, [version]);
-        publish(&mut lost, first, [version]);
-        exchange(&mut home, &mut [&mut stays, &mut lost]);
+    for is_new_home in [false, true] {
+        let (mut home, mut stays, mut lost) =
+            (Home::new(1, range(0, 8), 0, [STAYS, LOST].map(Node)), node(STAYS), node(LOST));
+        let (writes, first, heir) = (who(STAYS, 0), who(LOST, 1), who(STAYS, 2));
+        stays.declare(writes, Stage::member(1, range(4, 8))).unwrap();
+        lost.declare(first, Stage::member(1, range(0, 4))).unwrap();
+        for version in 1..=5 {
+            publish(&mut stays, writes, [version]);
+            publish(&mut lost, first, [version]);
+            exchange(&mut home, &mut [&mut stays, &mut lost]);
+        }
+        let back = Return { number: AGAIN[0], is_new_home, is_alive: true };
+        let mut again = back.runtime(5, 1..=5);
+        if is_new_home {
+            // The home was lost with it, and the next one has never heard of it.
+            home = Home::new(2, range(0, 8), 0, [Node(STAYS)]);
+            [&mut stays, &mut again].into_iter().for_each(|node| node.follow(2));
+            exchange(&mut home, &mut [&mut stays]);
+        } else {
+            home.lose(Node(LOST));
+        }
+        stays.declare(heir, Stage::member(6, range(0, 4))).unwrap();
+        assert_eq!(exchange(&mut home, &mut [&mut stays]), Vec::new());
+        // It is back before anything was proposed without it.
+        if is_new_home {
+            home.learn_replaced([(Node(LOST), Node(back.number))]);
+            home.admit(Node(back.number));
+        } else {
+            home.replace(Node(LOST), Node(back.number));
+        }
+        let refused = exchange(&mut home, &mut [&mut stays, &mut again]);
+        let is_its = |event: &Event| {
+            let Event::Refused { writer, refusal: Refusal::Overlap(overlap), .. } = event else { return false };
+            *writer == back.first().writer && overlap.first == heir
+        };
+        assert!(refused.iter().any(is_its), "{refused:?}");
+        publish(&mut stays, writes, [6]);
+        publish(&mut stays, heir, [6]);
+        exchange(&mut home, &mut [&mut stays, &mut again]);
+        assert_eq!(home.announced().version, 6);
     }
-    home.lose(Node(LOST));
-    stays.declare(heir, Stage::member(6, range(0, 4))).unwrap();
-    assert_eq!(exchange(&mut home, &mut [&mut stays]), Vec::new());
-    // It is back before anything was proposed without it.
-    let back = Return { number: AGAIN[0], is_new_home: false, is_alive: true };
-    let mut again = back.runtime(5, 1..=5);
-    home.replace(Node(LOST), Node(back.number));
-    let refused = exchange(&mut home, &mut [&mut stays, &mut again]);
-    let is_its = |event: &Event| {
-        let Event::Refused { writer, refusal: Refusal::Overlap(overlap), .. } = event else { return false };
-        *writer == back.first().writer && overlap.first == heir
-    };
-    assert!(refused.iter().any(is_its), "{refused:?}");
-    publish(&mut stays, writes, [6]);
-    publish(&mut stays, heir, [6]);
-    exchange(&mut home, &mut [&mut stays, &mut again]);
-    assert_eq!(home.announced().version, 6);
 }
 
 /// The home begins when a machine is lost, and has never heard of it when that is back under another number.
