@@ -5,17 +5,18 @@ use crate::error::{Error, Result};
 use crate::list;
 use crate::mask::Mask;
 use crate::store::Store;
+use crate::store::entries::{self, EntryMaker};
 use crate::store::planes::{Assignment, Planes};
 use crate::store::unit::MemoryUnit;
-use crate::store::version::{Asking, Version, expand};
+use crate::store::version::{Asking, Version};
 use crate::variable::Attributes;
 use std::borrow::Cow;
 use std::sync::Arc;
 use stillframe_kernel::points;
 use stillframe_protocol::{self as protocol, Leased, State};
 use stillframe_segment::head::{Counter, Descriptor};
-use stillframe_segment::table::{self, Entry, SUBTABLE, ZERO_PLANE};
-use stillframe_segment::{Extent, Manifest, PAGE_BYTES, Schema, WINDOW_PAGES, manifest};
+use stillframe_segment::table::{self, ZERO_PLANE};
+use stillframe_segment::{Extent, Manifest, PAGE_BYTES, Schema, manifest};
 
 /// A version being made. It takes frames of planes and blocks of tables, and is the only one to do so. Dropped before it is
 /// committed, it gives back what it took, and the store is as it was.
@@ -174,33 +175,15 @@ impl Draft<'_> {
         // In place, because a sort that keeps the order of equals by itself takes memory.
         all.sort_unstable_by_key(|(index, part)| (part.window, *index));
         let tables = &mut store.tables;
-        words.iter().filter(|word| **word & SUBTABLE != 0).for_each(|w| tables.retain(w & !SUBTABLE, WINDOW_PAGES));
+        words.iter().for_each(|word| entries::retain(*word, tables));
         self.words = words;
+        let mut maker = EntryMaker::new();
         for parts in all.chunk_by(|(_, left), (_, right)| left.window == right.window) {
             let window = parts[0].1.window;
             let old = self.words[window];
-            let new = match parts[..] {
-                [(_, part)] if part.pages == Mask::FULL => Entry::Uniform(part.plane as u8),
-                _ => {
-                    let mut subtable = expand(tables, old);
-                    for (_, part) in parts {
-                        for (start, end) in part.pages.runs() {
-                            subtable[start..end].fill(part.plane as u8);
-                        }
-                    }
-                    if subtable.iter().all(|plane| *plane == subtable[0]) {
-                        Entry::Uniform(subtable[0])
-                    } else {
-                        let block = tables.take(WINDOW_PAGES)?;
-                        tables.write(block, &subtable);
-                        Entry::Mixed(block)
-                    }
-                }
-            };
-            if old & SUBTABLE != 0 {
-                tables.release(old & !SUBTABLE, WINDOW_PAGES);
-            }
-            self.words[window] = new.encode();
+            let new = maker.make(old, parts.iter().map(|(_, part)| *part), tables)?;
+            entries::release(old, tables);
+            self.words[window] = new;
         }
         Ok(())
     }
@@ -336,8 +319,8 @@ impl Draft<'_> {
     }
 
     fn release_table(&mut self) {
-        for word in std::mem::take(&mut self.words).into_iter().filter(|word| word & SUBTABLE != 0) {
-            self.store.tables.release(word & !SUBTABLE, WINDOW_PAGES);
+        for word in std::mem::take(&mut self.words) {
+            entries::release(word, &mut self.store.tables);
         }
     }
 }

@@ -7,6 +7,7 @@
 #[cfg(feature = "points")]
 mod accounts;
 pub(crate) mod draft;
+pub(crate) mod entries;
 pub(crate) mod head;
 pub(crate) mod lease;
 pub(crate) mod ownership;

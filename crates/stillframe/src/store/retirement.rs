@@ -1,17 +1,13 @@
 //! Letting versions go.
 
 use crate::error::Result;
-use crate::mask::Mask;
 use crate::store::Store;
+use crate::store::entries::{self, FrameFinder};
 use crate::store::version::{Asking, Version};
 use std::sync::Arc;
 use stillframe_kernel::points;
 use stillframe_protocol::{self as protocol, Leases, State};
-use stillframe_segment::WINDOW_PAGES;
-use stillframe_segment::table::{self, ZERO_PLANE};
-
-/// Pages compared at once, one byte each.
-const EIGHT: usize = 8;
+use stillframe_segment::table::ZERO_PLANE;
 
 impl Store {
     /// After a publish: retires versions until at most `keep` are live, and asks again for those that were held; for those that have been
@@ -73,9 +69,7 @@ impl Store {
         let neighbours = if is_rolled_back { 0..self.versions.len() } else { index.saturating_sub(1)..index + 1 };
         let others: Vec<_> = neighbours.filter_map(|other| self.versions.get(other)).map(|v| v.table.clone()).collect();
         self.free_frames(&version.table, &others);
-        for word in version.table.iter().filter(|word| **word & table::SUBTABLE != 0) {
-            self.tables.release(word & !table::SUBTABLE, WINDOW_PAGES);
-        }
+        version.table.iter().for_each(|word| entries::release(*word, &mut self.tables));
         self.tables.release(version.manifest.0, version.manifest.1);
         self.tables.release(version.table_block, version.table.len() * 4);
         if self.versions.iter().all(|other| other.schema != version.schema) && version.schema != self.schema {
@@ -93,38 +87,13 @@ impl Store {
     /// again that versions in between do not use, so then `others` are all versions.
     fn free_frames(&mut self, gone: &[u32], others: &[Arc<Vec<u32>>]) {
         let entry = |table: &Arc<Vec<u32>>, window: usize| table.get(window).copied().unwrap_or(u32::from(ZERO_PLANE));
-        let mut kept = Vec::with_capacity(others.len());
+        let Store { planes, tables, .. } = self;
+        let mut finder = FrameFinder::new();
         for (window, word) in gone.iter().enumerate() {
-            if *word == u32::from(ZERO_PLANE) || others.iter().rev().any(|other| entry(other, window) == *word) {
-                continue;
-            }
-            let pages = self.expand(*word);
-            kept.clear();
-            kept.extend(others.iter().rev().map(|other| self.expand(entry(other, window))));
-            let mut by_plane: Vec<(u8, Mask)> = Vec::new();
-            for first in (0..WINDOW_PAGES).step_by(EIGHT) {
-                let eight = first..first + EIGHT;
-                // Most pages kept their frame; eight of them are compared at once.
-                if kept.iter().any(|other| pages[eight.clone()] == other[eight.clone()]) {
-                    continue;
-                }
-                for page in eight {
-                    let plane = pages[page];
-                    if plane == ZERO_PLANE || kept.iter().any(|other| other[page] == plane) {
-                        continue;
-                    }
-                    match by_plane.iter_mut().find(|(number, _)| *number == plane) {
-                        Some((_, mask)) => mask.insert(page),
-                        None => {
-                            let mut mask = Mask::EMPTY;
-                            mask.insert(page);
-                            by_plane.push((plane, mask));
-                        }
-                    }
-                }
-            }
-            for (plane, mask) in by_plane {
-                self.planes.unmark(plane as usize, window, mask);
+            // The newest first, which most pages are as in.
+            let kept = others.iter().rev().map(|other| entry(other, window));
+            if *word != u32::from(ZERO_PLANE) && kept.clone().all(|other| other != *word) {
+                finder.find(*word, kept, tables, |plane, pages| planes.unmark(usize::from(plane), window, pages));
             }
         }
     }

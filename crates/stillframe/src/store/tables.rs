@@ -33,7 +33,7 @@ impl Tables {
     }
 
     /// How many live versions use each block.
-    #[cfg(feature = "points")]
+    #[cfg(any(test, feature = "points"))]
     pub(crate) fn users(&self) -> &[u32] {
         &self.users
     }
