@@ -4,7 +4,7 @@ use crate::error::{Error, Result};
 use crate::list;
 use crate::mask::Mask;
 use crate::producer::input::{Input, Inputs};
-use crate::producer::state::{Producer, VariableState, Workspace};
+use crate::producer::state::{Producer, VariableState, Variables, Workspace};
 use crate::store::Store;
 use crate::working::Working;
 use crate::working::dirty::{Dirty, Known, Zeros};
@@ -13,7 +13,6 @@ use crate::working::tracker::Tracker;
 use crate::working::tracker::kind::TrackerKind;
 use crate::working::tracker::neighbours::Neighbour;
 use crate::working::unit::CopyUnit;
-use std::collections::BTreeMap;
 use std::ops::Range;
 use stillframe_kernel::Failure;
 use stillframe_kernel::maps::{Checks, Maps, Sharing};
@@ -91,12 +90,13 @@ impl Producer {
         let mut moved = Vec::new();
         for input in inputs.iter() {
             // Both are in the order of their numbers.
-            let state = states.find(|(id, _)| **id >= input.id).filter(|(id, _)| **id == input.id);
+            let state = states.find(|(id, _)| *id >= input.id).filter(|(id, _)| *id == input.id);
             if !state.is_some_and(|(_, state)| state.is_given_again(input, sequence)) {
                 let noted = list::push(&mut moved, input);
                 noted.map_err(|failure| Error::system(self.store.dir(), failure))?;
             }
         }
+        drop(states);
         moved.into_iter().try_for_each(|input| self.take_input(input))
     }
 
@@ -200,7 +200,7 @@ impl Workspace {
         let workers = copier.workers();
         let is_apart = !overlapping && tracker.kind() != TrackerKind::SoftDirty;
         let mut next = 0;
-        while !is_apart && let Some((&id, state)) = variables.range_mut(next..).next() {
+        while !is_apart && let Some((id, state)) = variables.first_mut(next..) {
             next = id + 1;
             let input = inputs.get(id);
             let Some(index) = state.given(input) else { continue };
@@ -209,11 +209,11 @@ impl Workspace {
             if overlapping {
                 tell(variables, (id, index));
             }
-            if let (Some(state), Some(job)) = (variables.get_mut(&id), jobs.last_mut()) {
+            if let (Some(state), Some(job)) = (variables.get_mut(id), jobs.last_mut()) {
                 state.find_dirty(job, input, &mut Finding { tracker, workers, store, unit })?;
             }
         }
-        for (&id, state) in variables.iter_mut().filter(|_| is_apart) {
+        for (id, state) in variables.iter_mut().filter(|_| is_apart) {
             let input = inputs.get(id);
             let Some(index) = state.given(input) else { continue };
             let source = &mut state.working.sources_mut()[index];
@@ -237,7 +237,7 @@ impl Workspace {
         let Workspace { variables, tracker, maps, .. } = self;
         for (id, state) in variables.iter_mut() {
             for (index, source) in state.working.sources_mut().iter_mut().enumerate() {
-                let searched = jobs.iter().any(|job| (job.id, job.source) == (*id, index));
+                let searched = jobs.iter().any(|job| (job.id, job.source) == (id, index));
                 if !searched && source.is_known() {
                     source.search(tracker, maps);
                     source.remember();
@@ -259,7 +259,7 @@ impl Workspace {
 /// Searches those of the sources together that lie side by side. Whether some page is watched for two sources, as when two
 /// variables swap their buffers or managed memory is tracked too.
 fn search_neighbours(
-    variables: &mut BTreeMap<u32, Box<VariableState>>,
+    variables: &mut Variables,
     inputs: &Inputs,
     tracker: &mut Tracker,
     maps: &Maps,
@@ -267,7 +267,7 @@ fn search_neighbours(
     let mut all = Vec::new();
     list::make_room(&mut all, variables.len())?;
     for (id, state) in variables.iter_mut() {
-        let is_given = !state.is_tracked() || inputs.get(*id).is_some();
+        let is_given = !state.is_tracked() || inputs.get(id).is_some();
         let current = state.working.current().filter(|_| is_given);
         for (index, source) in state.working.sources_mut().iter_mut().enumerate() {
             source.remember_search();
@@ -281,9 +281,9 @@ fn search_neighbours(
 }
 
 /// Notes what a search found in all sources that have some of the same pages.
-fn tell(variables: &mut BTreeMap<u32, Box<VariableState>>, finder: (u32, usize)) {
-    let source = |variables: &BTreeMap<u32, Box<VariableState>>, window: Option<usize>| {
-        let source = variables.get(&finder.0)?.working.sources().get(finder.1)?;
+fn tell(variables: &mut Variables, finder: (u32, usize)) {
+    let source = |variables: &Variables, window: Option<usize>| {
+        let source = variables.get(finder.0)?.working.sources().get(finder.1)?;
         let found = window.map(|window| source.watched_window(window));
         Some((source.watched(), source.sharing(), source.watched_windows(), found))
     };
@@ -300,7 +300,7 @@ fn tell(variables: &mut BTreeMap<u32, Box<VariableState>>, finder: (u32, usize))
 
 /// Notes in all sources with some of these addresses that others may change what is there: the search that found other memory there
 /// had it watched again, and the searches of the others find nothing new.
-fn tell_sharing(variables: &mut BTreeMap<u32, Box<VariableState>>, (start, end): (usize, usize), sharing: Sharing) {
+fn tell_sharing(variables: &mut Variables, (start, end): (usize, usize), sharing: Sharing) {
     for source in variables.values_mut().flat_map(|state| state.working.sources_mut().iter_mut()) {
         let (own_start, own_end) = source.watched();
         if own_start < end && start < own_end {
@@ -311,15 +311,10 @@ fn tell_sharing(variables: &mut BTreeMap<u32, Box<VariableState>>, (start, end):
 
 /// Notes pages of a window found dirty for one source in all others that have them: the search that found them armed them, and none
 /// will find them again.
-fn tell_others(
-    variables: &mut BTreeMap<u32, Box<VariableState>>,
-    finder: (u32, usize),
-    window_address: usize,
-    dirty: Mask,
-) {
+fn tell_others(variables: &mut Variables, finder: (u32, usize), window_address: usize, dirty: Mask) {
     for (id, state) in variables.iter_mut() {
         let sources = state.working.sources_mut().iter_mut().enumerate();
-        for (_, source) in sources.filter(|(index, _)| (*id, *index) != finder) {
+        for (_, source) in sources.filter(|(index, _)| (id, *index) != finder) {
             let (start, end) = source.watched();
             let addresses = dirty.pages().map(|page| window_address + page * PAGE_BYTES);
             for address in addresses.filter(|address| (start..end).contains(address)) {

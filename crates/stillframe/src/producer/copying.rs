@@ -125,7 +125,7 @@ impl Workspace {
         if self.tracker.kind() == TrackerKind::SoftDirty {
             return None;
         }
-        let sources = jobs.iter().filter_map(|job| self.variables.get(&job.id)?.working.sources().get(job.source));
+        let sources = jobs.iter().filter_map(|job| self.variables.get(job.id)?.working.sources().get(job.source));
         let sources: Vec<&Source> = sources.filter(|source| source.gather.is_none()).collect();
         let is_armed = |piece: &&Piece| {
             let armed = sources.iter().find_map(|source| {
@@ -151,7 +151,7 @@ impl Workspace {
     /// Whether the memory of the jobs is private to the process.
     pub(crate) fn is_private(&self, jobs: &[Job]) -> bool {
         jobs.iter().all(|job| {
-            let source = self.variables.get(&job.id).and_then(|state| state.working.sources().get(job.source));
+            let source = self.variables.get(job.id).and_then(|state| state.working.sources().get(job.source));
             source.is_none_or(|source| {
                 let before = job.before.as_ref().map(|before| before.address);
                 let mut addresses = before.into_iter().chain([source.memory.address + source.page_offset]);

@@ -21,7 +21,7 @@ impl Workspace {
     pub(crate) fn demote_cold(&mut self, job: &Job, store: &Store, demote: bool) -> Result<()> {
         let Workspace { variables, tracker, demoted_windows, .. } = self;
         let kind = tracker.kind();
-        let Some(Working::Managed(managed)) = variables.get_mut(&job.id).map(|state| &mut state.working) else {
+        let Some(Working::Managed(managed)) = variables.get_mut(job.id).map(|state| &mut state.working) else {
             return Ok(());
         };
         let Managed { source, pages, .. } = &mut **managed;

@@ -45,7 +45,7 @@ impl Workspace {
         let threads = self.copier.threads().min(pages / THREAD_PAGES_MIN);
         self.copier.workers().parallel_for(runs.len(), threads, &|index| {
             let Run { id, source, pages, to } = &runs[index];
-            let source = self.variables.get(id).and_then(|state| state.working.sources().get(*source));
+            let source = self.variables.get(*id).and_then(|state| state.working.sources().get(*source));
             if let Some(gather) = source.and_then(|source| source.gather.as_ref()) {
                 // SAFETY: the memory was looked for when the publish began; each frame is chosen once, no version uses it, and
                 // its space was taken.

@@ -1,5 +1,6 @@
 //! What a publish is given: the version's name, and where tracked variables are.
 
+use crate::producer::numbered::Numbered;
 use crate::variable::Attributes;
 use crate::working::dirty::{Subrange, Zeros};
 use crate::working::layout::Placed;
@@ -84,8 +85,8 @@ impl Input {
 /// What is given for one version: at most one input for each variable.
 #[derive(Debug, Default)]
 pub(crate) struct Inputs {
-    /// By the variables' numbers, ascending.
-    list: Vec<Input>,
+    /// By the variables' numbers.
+    list: Numbered<Input>,
 }
 
 impl Inputs {
@@ -97,36 +98,19 @@ impl Inputs {
 
     /// What is given for a variable.
     pub(crate) fn get(&self, id: u32) -> Option<&Input> {
-        self.list.get(self.place_of(id).ok()?)
+        self.list.get(id)
     }
 
     pub(crate) fn get_mut(&mut self, id: u32) -> Option<&mut Input> {
-        let place = self.place_of(id).ok()?;
-        self.list.get_mut(place)
+        self.list.get_mut(id)
     }
 
     /// Adds what is given for a variable, in place of what was given for it before.
     pub(crate) fn insert(&mut self, input: Input) {
-        match self.place_of(input.id) {
-            Ok(place) => self.list[place] = input,
-            Err(place) => self.list.insert(place, input),
-        }
+        self.list.insert(input.id, input);
     }
 
-    pub(crate) fn iter(&self) -> std::slice::Iter<'_, Input> {
-        self.list.iter()
-    }
-
-    fn place_of(&self, id: u32) -> Result<usize, usize> {
-        // Mostly variables are given in the order in which they were declared, and all of them.
-        let (Some(first), Some(last)) = (self.list.first(), self.list.last()) else { return Err(0) };
-        if last.id < id {
-            return Err(self.list.len());
-        }
-        let place = id.wrapping_sub(first.id) as usize;
-        match self.list.get(place) {
-            Some(input) if input.id == id => Ok(place),
-            _ => self.list.binary_search_by_key(&id, |input| input.id),
-        }
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &Input> {
+        self.list.values()
     }
 }

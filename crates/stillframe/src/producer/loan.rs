@@ -33,7 +33,7 @@ impl Producer {
         let large_pages = self.options.large_pages;
         let (workers, leases) = (self.workspace.copier.workers().clone(), self.store.leases.clone());
         let Producer { store, workspace, .. } = self;
-        let lent = match workspace.variables.get_mut(&id).map(|state| &mut state.working) {
+        let lent = match workspace.variables.get_mut(id).map(|state| &mut state.working) {
             Some(Working::Loaned(loaned)) => {
                 let planes = store.planes();
                 let map = loaned.map(plane, planes, &workers, is_recycled, large_pages);

@@ -12,6 +12,7 @@ pub(crate) mod gathering;
 pub(crate) mod input;
 pub(crate) mod launcher;
 pub(crate) mod loan;
+pub(crate) mod numbered;
 pub(crate) mod open;
 pub(crate) mod options;
 pub(crate) mod patience;

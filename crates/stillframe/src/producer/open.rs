@@ -11,6 +11,7 @@ use crate::place::names;
 use crate::producer::aside::{End, Run};
 use crate::producer::input::Inputs;
 use crate::producer::launcher;
+use crate::producer::numbered::Numbered;
 use crate::producer::options::RegionOptions;
 use crate::producer::patience::Patience;
 use crate::producer::retention;
@@ -20,7 +21,7 @@ use crate::store::lease::RegionLeases;
 use crate::store::regions::Regions;
 use crate::store::{Beginning, Store, ownership};
 use crate::working::tracker::Tracker;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use stillframe_kernel::copy::Copier;
 use stillframe_kernel::exit::ShutdownHook;
@@ -101,7 +102,7 @@ impl Producer {
         let number = recovered.as_ref().map(|newest| newest.number);
         let undeclared = recovered.map_or(Vec::new(), |newest| newest.variables);
         let workspace = Workspace {
-            variables: BTreeMap::new(),
+            variables: Numbered::default(),
             undeclared: undeclared.into_iter().map(|(meta, extent)| Undeclared { meta, extent }).collect(),
             schema_changed: true,
             tracker,

@@ -21,7 +21,7 @@ pub(crate) fn not_pinnable(name: &str) -> Error {
 
 impl Producer {
     pub(crate) fn pin(&mut self, id: u32) -> Result<()> {
-        let Some(mut state) = self.workspace.variables.remove(&id) else {
+        let Some(mut state) = self.workspace.variables.remove(id) else {
             return Err(self.unknown(&format!("number {id}")));
         };
         let result = self.pin_state(&mut state);

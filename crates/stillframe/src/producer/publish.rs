@@ -15,13 +15,12 @@ use crate::producer::input::{Inputs, Label};
 use crate::producer::pending;
 use crate::producer::retention;
 use crate::producer::room::Room;
-use crate::producer::state::{Producer, VariableState, Workspace};
+use crate::producer::state::{Producer, VariableState, Variables, Workspace};
 use crate::producer::statistics::{Outcome, Published};
 use crate::store::draft::{Content, Description, Draft};
 use crate::store::planes::Assignment;
 use crate::working::Working;
 use std::borrow::Cow;
-use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 use stillframe_kernel::{Failure, points};
 use stillframe_segment::head::Counter;
@@ -167,7 +166,7 @@ impl Producer {
     pub(crate) fn end_publish(&mut self, committed: Committed, submitted: &[Submitted], jobs: &[Job]) {
         self.forget_waiting();
         for extent in committed.extents {
-            if let Some(state) = self.workspace.variables.get_mut(&extent.variable) {
+            if let Some(state) = self.workspace.variables.get_mut(extent.variable) {
                 state.shown = Some(extent);
             }
         }
@@ -188,7 +187,7 @@ impl Producer {
     fn take_loans(&mut self, submitted: &[Submitted]) {
         let mut ended = Vec::new();
         for Submitted { id, loans, shown } in submitted {
-            let Some(Working::Loaned(loaned)) = self.workspace.variables.get_mut(id).map(|state| &mut state.working)
+            let Some(Working::Loaned(loaned)) = self.workspace.variables.get_mut(*id).map(|state| &mut state.working)
             else {
                 continue;
             };
@@ -266,7 +265,7 @@ impl Workspace {
         let mut cut = Vec::new();
         // Those that are where they were are as long.
         for extent in extents.iter().filter(|extent| matches!(extent, Cow::Owned(_))) {
-            let Some(state) = self.variables.get(&extent.variable) else { continue };
+            let Some(state) = self.variables.get(extent.variable) else { continue };
             let shown = state.shown.as_ref().filter(|shown| shown.allocation == extent.allocation);
             if shown.is_some_and(|shown| shown.pages() <= extent.pages()) {
                 continue;
@@ -291,10 +290,10 @@ impl Workspace {
     /// The loans submitted by now. Others may be submitted at any time, by other threads: they are for later versions.
     pub(crate) fn submitted_loans(&self) -> Vec<Submitted> {
         let mut all = Vec::new();
-        for (id, state) in &self.variables {
+        for (id, state) in self.variables.iter() {
             if let Working::Loaned(loaned) = &state.working {
                 let (loans, shown) = loaned.submitted();
-                all.extend((!loans.is_empty()).then_some(Submitted { id: *id, loans, shown }));
+                all.extend((!loans.is_empty()).then_some(Submitted { id, loans, shown }));
             }
         }
         all
@@ -302,7 +301,7 @@ impl Workspace {
 
     /// Adds the frames of the loans that the version shows.
     fn shown_frames(&self, submitted: &[Submitted], out: &mut Vec<Assignment>) -> Result<(), Failure> {
-        let frames = |submitted: &Submitted| match &self.variables.get(&submitted.id)?.working {
+        let frames = |submitted: &Submitted| match &self.variables.get(submitted.id)?.working {
             Working::Loaned(loaned) => Some(&loaned.loans[submitted.shown?].frames),
             _ => None,
         };
@@ -316,7 +315,7 @@ impl Workspace {
     /// Adds the pages that the version shows as zeros and the one before it did not.
     fn blank_pages(&self, jobs: &[Job], out: &mut Vec<Assignment>) -> Result<(), Failure> {
         for job in jobs {
-            let source = self.variables.get(&job.id).and_then(|state| state.working.sources().get(job.source));
+            let source = self.variables.get(job.id).and_then(|state| state.working.sources().get(job.source));
             let Some(source) = source else { continue };
             let first = source.maps.allocation.window as usize;
             for (window, pages) in source.blank.iter().enumerate().filter(|(_, pages)| !pages.is_empty()) {
@@ -329,7 +328,7 @@ impl Workspace {
 }
 
 /// Where the version to come has its variables.
-fn extents<'a>(variables: &'a BTreeMap<u32, Box<VariableState>>, inputs: &Inputs) -> Vec<Cow<'a, Extent>> {
+fn extents<'a>(variables: &'a Variables, inputs: &Inputs) -> Vec<Cow<'a, Extent>> {
     let extent = |state: &'a VariableState| {
         let shown = state.shown.as_ref().map(Cow::Borrowed);
         let given = !state.is_tracked() || inputs.get(state.meta.id).is_some();

@@ -298,7 +298,7 @@ impl Region {
     pub fn resize(&mut self, id: VariableId, shape: &[usize]) -> Result<()> {
         self.settle()?;
         let producer = &mut self.producer;
-        let Some(mut state) = producer.workspace.variables.remove(&id.0) else {
+        let Some(mut state) = producer.workspace.variables.remove(id.0) else {
             return Err(producer.unknown(&format!("number {}", id.0)));
         };
         let result = producer.resize(&mut state, shape);
@@ -335,8 +335,8 @@ impl Region {
         self.settle()?;
         let producer = &mut self.producer;
         let variables = &mut producer.workspace.variables;
-        let id = variables.iter().find(|(_, state)| state.meta.name == name).map(|(id, _)| *id);
-        let Some(mut state) = id.and_then(|id| variables.remove(&id)) else { return Err(producer.unknown(name)) };
+        let id = variables.iter().find(|(_, state)| state.meta.name == name).map(|(id, _)| id);
+        let Some(mut state) = id.and_then(|id| variables.remove(id)) else { return Err(producer.unknown(name)) };
         if let Working::Loaned(loaned) = &mut state.working {
             // A loan still being written keeps its frames to itself until the region is recovered or its files removed.
             let mut ended = std::mem::take(&mut loaned.loans);
@@ -363,7 +363,7 @@ impl Region {
         let state = producer.state_mut(id.0)?;
         let Working::Managed(managed) = &mut state.working else { return Err(state.wrong_kind("managed")) };
         managed.pages.own_all().map_err(|failure| Error::system(&dir, failure))?;
-        let state = producer.workspace.variables.remove(&id.0);
+        let state = producer.workspace.variables.remove(id.0);
         let state = state.ok_or_else(|| producer.unknown(&format!("number {}", id.0)))?;
         let kept = producer.drop_keeping(state.working);
         producer.workspace.schema_changed = true;

@@ -5,6 +5,7 @@ use crate::group::peers::Peers;
 use crate::part::Part;
 use crate::producer::aside::End;
 use crate::producer::input::Inputs;
+use crate::producer::numbered::Numbered;
 use crate::producer::options::RegionOptions;
 use crate::producer::patience::Patience;
 use crate::producer::pending::Pending;
@@ -14,7 +15,6 @@ use crate::variable::Kind;
 use crate::working::Working;
 use crate::working::source::Source;
 use crate::working::tracker::Tracker;
-use std::collections::BTreeMap;
 use std::num::NonZeroU64;
 use std::sync::Arc;
 use stillframe_kernel::background::Background;
@@ -67,6 +67,9 @@ impl VariableState {
     }
 }
 
+/// The variables of a region. Boxed, because those behind one that goes move up.
+pub(crate) type Variables = Numbered<Box<VariableState>>;
+
 /// A variable of the recovered version that the new program has not declared yet.
 #[derive(Debug)]
 pub(crate) struct Undeclared {
@@ -77,8 +80,8 @@ pub(crate) struct Undeclared {
 /// What the application works on, and what looks at it.
 #[derive(Debug)]
 pub(crate) struct Workspace {
-    /// Boxed, because a node of the map has room for eleven.
-    pub(crate) variables: BTreeMap<u32, Box<VariableState>>,
+    /// By their numbers.
+    pub(crate) variables: Variables,
     pub(crate) undeclared: Vec<Undeclared>,
     /// Whether the variables are others than the newest schema says.
     pub(crate) schema_changed: bool,
@@ -98,7 +101,7 @@ pub(crate) struct Workspace {
 impl Workspace {
     /// The source of a variable.
     pub(crate) fn source_mut(&mut self, id: u32, index: usize) -> Option<&mut Source> {
-        self.variables.get_mut(&id)?.working.sources_mut().get_mut(index)
+        self.variables.get_mut(id)?.working.sources_mut().get_mut(index)
     }
 
     pub(crate) fn schema(&self) -> Schema {
@@ -160,14 +163,14 @@ impl Producer {
     }
 
     pub(crate) fn state(&self, id: u32) -> Result<&VariableState> {
-        self.workspace.variables.get(&id).map(Box::as_ref).ok_or_else(|| self.unknown(&format!("number {id}")))
+        self.workspace.variables.get(id).map(Box::as_ref).ok_or_else(|| self.unknown(&format!("number {id}")))
     }
 
     pub(crate) fn state_mut(&mut self, id: u32) -> Result<&mut VariableState> {
-        if !self.workspace.variables.contains_key(&id) {
+        if !self.workspace.variables.has(id) {
             return Err(self.unknown(&format!("number {id}")));
         }
-        match self.workspace.variables.get_mut(&id) {
+        match self.workspace.variables.get_mut(id) {
             Some(state) => Ok(state),
             None => unreachable!("the key was just found"),
         }
