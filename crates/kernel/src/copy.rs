@@ -24,6 +24,7 @@ macro_rules! stream_step {
 }
 
 mod parts;
+mod pieces;
 
 pub use parts::{PAGES_MAX, PartedPages};
 
@@ -59,21 +60,22 @@ type CopyLoop = unsafe fn(&[PageCopy]);
 struct Loops {
     pages: CopyLoop,
     parts: parts::PartsLoop,
+    pieces: pieces::PiecesLoop,
 }
 
 fn choose_loops() -> Loops {
     #[cfg(target_arch = "x86_64")]
     {
         if std::arch::is_x86_feature_detected!("avx512f") {
-            return Loops { pages: copy_avx512, parts: parts::parts_avx512 };
+            return Loops { pages: copy_avx512, parts: parts::parts_avx512, pieces: pieces::pieces_avx512 };
         }
         if std::arch::is_x86_feature_detected!("avx") {
-            return Loops { pages: copy_avx, parts: parts::parts_avx };
+            return Loops { pages: copy_avx, parts: parts::parts_avx, pieces: pieces::pieces_avx };
         }
-        Loops { pages: copy_sse2, parts: parts::parts_sse2 }
+        Loops { pages: copy_sse2, parts: parts::parts_sse2, pieces: pieces::pieces_sse2 }
     }
     #[cfg(not(target_arch = "x86_64"))]
-    Loops { pages: copy_cached, parts: parts::parts_cached }
+    Loops { pages: copy_cached, parts: parts::parts_cached, pieces: pieces::pieces_cached }
 }
 
 /// Bytes that a processor fetches at once.
@@ -215,6 +217,38 @@ impl Copier {
         });
     }
 
+    /// Copies pieces of a few pages each; on return all of them are visible to other processes that see a later atomic store.
+    ///
+    /// # Safety
+    /// All pieces are readable, and writable where they go; nobody writes any of them meanwhile; no byte is written twice.
+    pub unsafe fn copy_pieces(&self, all: &[Piece]) {
+        if all.is_empty() {
+            return;
+        }
+        if let Some(done) = points::torn(all.len()) {
+            let done: Vec<Piece> = done.into_iter().map(|piece| all[piece]).collect();
+            // SAFETY: the caller vouches for the pieces.
+            unsafe { (self.loops.pieces)(&done) };
+            points::die();
+        }
+        let pages = all.iter().map(|piece| piece.bytes).sum::<usize>() / PAGE_BYTES;
+        if pages <= CACHED_PAGES_MAX {
+            // SAFETY: the caller vouches for the pieces.
+            return unsafe { pieces::pieces_cached(all) };
+        }
+        let threads = self.threads().min(pages / THREAD_PAGES_MIN);
+        if threads <= 1 {
+            // SAFETY: the caller vouches for the pieces.
+            return unsafe { (self.loops.pieces)(all) };
+        }
+        let block = (all.len() * BLOCK_PAGES).div_ceil(pages);
+        self.workers.parallel_for(all.len().div_ceil(block), threads, &|index| {
+            let first = index * block;
+            // SAFETY: the caller vouches for the pieces.
+            unsafe { (self.loops.pieces)(&all[first..all.len().min(first + block)]) };
+        });
+    }
+
     /// Copies pages in the calling thread, which may be one of several.
     ///
     /// # Safety
@@ -266,7 +300,7 @@ mod tests {
         (0..PAGES + 1).for_each(|page| from.write(page * PAGE_BYTES, &[page as u8; PAGE_BYTES]));
         let mut loops = vec![choose_loops()];
         #[cfg(target_arch = "x86_64")]
-        loops.push(Loops { pages: copy_sse2, parts: parts::parts_sse2 });
+        loops.push(Loops { pages: copy_sse2, parts: parts::parts_sse2, pieces: pieces::pieces_sse2 });
         for run in loops {
             for threads in [1, 2, 5] {
                 let to = Mapping::private(PAGES * PAGE_BYTES, false).unwrap();

@@ -25,6 +25,9 @@ use stillframe_segment::{PAGE_BYTES, WINDOW_BYTES, WINDOW_PAGES};
 /// Most pages of one piece: threads share the work by pieces.
 const PIECE_PAGES: usize = 64;
 
+/// Most bytes that are copied in one go though they do not begin or end where a page does.
+const SMALL_BYTES_MAX: usize = 8 * PAGE_BYTES;
+
 impl Workspace {
     /// Takes frames for all dirty pages.
     fn take_frames(&mut self, jobs: &mut [Job], draft: &mut Draft) -> Result<()> {
@@ -77,33 +80,41 @@ impl Workspace {
         Ok((pieces, runs))
     }
 
-    /// Copies the pieces: whole pages by all threads, parts of pages here.
+    /// Copies the pieces by all threads: those of small arrays as they are, and of others page by page.
     pub(crate) fn copy(&mut self, pieces: &[Piece]) {
-        let mut copies = std::mem::take(&mut self.copies);
+        let (mut copies, mut small) = (std::mem::take(&mut self.copies), std::mem::take(&mut self.small_pieces));
         copies.clear();
+        small.clear();
         let pages: usize = pieces.iter().filter(|piece| is_whole(piece)).map(|piece| piece.bytes / PAGE_BYTES).sum();
         // Without memory for a list of all pages they are copied one by one.
-        let is_listed = list::make_room(&mut copies, pages).is_ok();
-        for piece in pieces {
-            if is_whole(piece) {
-                for at in (0..piece.bytes).step_by(PAGE_BYTES) {
-                    let page = PageCopy { from: piece.from + at, to: piece.to + at };
-                    match is_listed {
-                        true => copies.push(page),
-                        // SAFETY: as for all of them together, below.
-                        false => unsafe { self.copier.copy_here(std::slice::from_ref(&page)) },
-                    }
+        let is_listed =
+            list::make_room(&mut copies, pages).is_ok() && list::make_room(&mut small, pieces.len()).is_ok();
+        let mut rest = pieces;
+        while let Some(piece) = join_first(&mut rest) {
+            if !is_whole(&piece) {
+                match is_listed {
+                    true => small.push(piece),
+                    // SAFETY: as for all of them together, below.
+                    false => unsafe { copy_bytes(piece.from, piece.to, piece.bytes) },
                 }
-            } else {
-                // SAFETY: the part lies inside the memory the caller vouches for; the frame was chosen because no version
-                // uses it, and has space behind it.
-                unsafe { copy_bytes(piece.from, piece.to, piece.bytes) };
+                continue;
+            }
+            for at in (0..piece.bytes).step_by(PAGE_BYTES) {
+                let page = PageCopy { from: piece.from + at, to: piece.to + at };
+                match is_listed {
+                    true => copies.push(page),
+                    // SAFETY: as for all of them together, below.
+                    false => unsafe { self.copier.copy_here(std::slice::from_ref(&page)) },
+                }
             }
         }
-        // SAFETY: whole pages lie inside the memory the caller vouches for, each frame is chosen once, no version uses it,
+        // SAFETY: pages and pieces lie inside the memory the caller vouches for, each frame is chosen once, no version uses it,
         // and its space was taken.
-        unsafe { self.copier.copy_pages(&copies) };
-        self.copies = copies;
+        unsafe {
+            self.copier.copy_pieces(&small);
+            self.copier.copy_pages(&copies);
+        }
+        (self.copies, self.small_pieces) = (copies, small);
     }
 
     /// Begins to copy the pieces in the background, with a thread less than copy where the caller waits.
@@ -163,6 +174,22 @@ impl Workspace {
     }
 }
 
+/// Takes the first of the pieces out, with those behind it that go on where it ends, if all of them together are small.
+fn join_first(pieces: &mut &[Piece]) -> Option<Piece> {
+    let (first, mut rest) = pieces.split_first()?;
+    let mut joined = *first;
+    while let Some((next, others)) = rest.split_first()
+        && next.from == joined.from.wrapping_add(joined.bytes)
+        && next.to == joined.to + joined.bytes
+        && joined.bytes + next.bytes <= SMALL_BYTES_MAX
+    {
+        joined.bytes += next.bytes;
+        rest = others;
+    }
+    *pieces = rest;
+    Some(joined)
+}
+
 fn is_whole(piece: &Piece) -> bool {
     [piece.from, piece.to, piece.bytes].iter().all(|number| number.is_multiple_of(PAGE_BYTES))
 }
@@ -195,4 +222,56 @@ fn push_pieces(
         page += pages;
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(32))]
+
+        /// Pieces that go on where the one before ends, or lie elsewhere in one place or in both.
+        #[test]
+        fn joined_pieces_are_the_same_bytes_in_the_same_order(
+            all in prop::collection::vec((1usize..=3 * PAGE_BYTES, 0usize..4), 0..60),
+        ) {
+            let (mut pieces, mut from, mut to) = (Vec::new(), 0, 0);
+            for (bytes, gap) in all {
+                (from, to) = (from + PAGE_BYTES * (gap & 1), to + PAGE_BYTES * (gap >> 1));
+                pieces.push(Piece { from, to, bytes });
+                (from, to) = (from + bytes, to + bytes);
+            }
+            let (mut rest, mut joined) = (&pieces[..], Vec::new());
+            while let Some(piece) = join_first(&mut rest) {
+                prop_assert!(piece.bytes <= SMALL_BYTES_MAX);
+                joined.push(piece);
+            }
+            let bytes = |pieces: &[Piece]| -> Vec<(usize, usize)> {
+                pieces.iter().flat_map(|piece| (0..piece.bytes).map(|at| (piece.from + at, piece.to + at))).collect()
+            };
+            prop_assert_eq!(bytes(&joined), bytes(&pieces));
+            // None is left alone that could be joined.
+            let is_next = |pair: &[Piece]| {
+                let [one, next] = pair else { return false };
+                (one.from + one.bytes, one.to + one.bytes) == (next.from, next.to)
+            };
+            for pair in joined.windows(2).filter(|pair| is_next(pair)) {
+                let first = pieces.iter().find(|piece| piece.from == pair[1].from).map_or(0, |piece| piece.bytes);
+                prop_assert!(pair[0].bytes + first > SMALL_BYTES_MAX);
+            }
+        }
+    }
+
+    #[test]
+    fn large_pieces_stay_alone() {
+        let large = SMALL_BYTES_MAX - 100;
+        let piece = |at: usize, bytes: usize| Piece { from: at, to: PAGE_BYTES + at, bytes };
+        let all = [piece(0, 100), piece(100, large + 1), piece(large + 101, 8)];
+        let mut rest = &all[..];
+        assert_eq!(join_first(&mut rest), Some(piece(0, 100)));
+        assert_eq!(join_first(&mut rest), Some(piece(100, large + 9)));
+        assert_eq!(join_first(&mut rest), None);
+    }
 }

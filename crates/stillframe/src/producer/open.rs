@@ -111,6 +111,7 @@ impl Producer {
             background: None,
             demoted_windows: 0,
             copies: Vec::new(),
+            small_pieces: Vec::new(),
             inputs: Inputs::default(),
         };
         let name = options.full_name(name);

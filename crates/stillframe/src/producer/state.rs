@@ -18,7 +18,7 @@ use crate::working::tracker::Tracker;
 use std::num::NonZeroU64;
 use std::sync::Arc;
 use stillframe_kernel::background::Background;
-use stillframe_kernel::copy::{Copier, PageCopy};
+use stillframe_kernel::copy::{Copier, PageCopy, Piece};
 use stillframe_kernel::exit::ShutdownHook;
 use stillframe_kernel::maps::Maps;
 use stillframe_segment::head::Counter;
@@ -94,6 +94,8 @@ pub(crate) struct Workspace {
     pub(crate) demoted_windows: usize,
     /// A list reused by every publish.
     pub(crate) copies: Vec<PageCopy>,
+    /// Another one.
+    pub(crate) small_pieces: Vec<Piece>,
     /// Another one: of nothing while none is prepared.
     pub(crate) inputs: Inputs,
 }
