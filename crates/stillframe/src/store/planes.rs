@@ -367,8 +367,9 @@ impl Planes {
 
     /// Gives back memory of free frames: all of it, or in a few windows the frames that were free at the last visit too.
     pub(crate) fn cool(&mut self, everything: bool) {
-        // A full turn takes this many calls, so that frames used every few hundred publishes keep their memory.
-        const TURN: usize = 512;
+        // A full turn takes this many calls, so that frames used every few hundred publishes keep their memory. A prime number: of
+        // frames that are used every second publish, or third, no two visits in turn find the same ones free.
+        const TURN: usize = 509;
         let turn = self.turn % TURN;
         let (from, to) = match everything {
             true => (0, self.windows),
@@ -405,7 +406,8 @@ impl Planes {
                 false if stays => Mask::EMPTY,
                 false => ready.and(plane.idle[window]),
             };
-            plane.idle[window] = ready.without(cold);
+            // Of a window that stays nothing is idle, or a part of it would go when it is not in use the next time.
+            plane.idle[window] = if stays { Mask::EMPTY } else { ready.without(cold) };
             for (start, end) in cold.runs() {
                 if plane.file.give_back(pages_of(window, (start, end))).is_ok() {
                     let mut run = Mask::EMPTY;
@@ -428,16 +430,44 @@ mod tests {
     use crate::place::directory::Directory;
     use stillframe_kernel::trust::{Guard, Purpose, Trust};
 
-    #[test]
-    fn memory_that_is_free_is_given_back_in_turns_of_bounded_size() {
-        const WINDOWS: usize = 6;
-        const PAGES: usize = 4;
-        let dir = std::env::temp_dir().join(format!("stillframe-planes-{}", std::process::id()));
+    const WINDOWS: usize = 6;
+    const PAGES: usize = 4;
+
+    fn planes(name: &str) -> (Planes, std::path::PathBuf) {
+        let dir = std::env::temp_dir().join(format!("stillframe-planes-{name}-{}", std::process::id()));
         let root =
             Directory::make_root(&dir, 0o700, Guard::new(Trust::Own, Purpose::Write { granted: 0o700 })).unwrap();
         let directory = root.make_below("r", 0o700).unwrap();
         let mut planes = Planes::new(Place::Directory { directory, mode: 0o600 });
         planes.grow(WINDOWS).unwrap();
+        (planes, dir)
+    }
+
+    #[test]
+    fn frames_that_are_used_in_turn_keep_their_memory() {
+        for period in [2, 3, 4] {
+            let (mut planes, dir) = planes(&format!("turn{period}"));
+            let mut versions = std::collections::VecDeque::new();
+            for round in 0..3000 {
+                let mut taken = Vec::new();
+                (0..WINDOWS).for_each(|window| planes.assign(window, Mask::first(PAGES), 0, &mut taken).unwrap());
+                planes.allocate(&taken, MemoryUnit::Small).unwrap();
+                versions.push_back(taken);
+                if versions.len() == period {
+                    let gone: Vec<Assignment> = versions.pop_front().unwrap();
+                    gone.iter().for_each(|part| planes.unmark(part.plane, part.window, part.pages));
+                }
+                planes.cool(false);
+                let frames = (round + 1).min(period) * WINDOWS * PAGES;
+                assert_eq!(planes.present_pages, frames as u64, "publish {round}, period {period}");
+            }
+            std::fs::remove_dir_all(&dir).unwrap();
+        }
+    }
+
+    #[test]
+    fn memory_that_is_free_is_given_back_in_turns_of_bounded_size() {
+        let (mut planes, dir) = planes("bounded");
         let fill = |planes: &mut Planes| {
             let mut taken = Vec::new();
             (0..WINDOWS).for_each(|window| planes.assign(window, Mask::first(PAGES), 0, &mut taken).unwrap());
