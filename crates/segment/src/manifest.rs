@@ -99,19 +99,7 @@ impl Manifest {
             out.extend_from_slice(&word.to_le_bytes());
         }
         for extent in extents {
-            let extent = extent.borrow();
-            out.extend_from_slice(&extent.variable.to_le_bytes());
-            out.push(if extent.order == Order::Fortran { 1 } else { 0 });
-            out.push(extent.shape.len() as u8);
-            out.extend_from_slice(&extent.page_offset.to_le_bytes());
-            out.extend_from_slice(&extent.window.to_le_bytes());
-            out.extend_from_slice(&0u32.to_le_bytes());
-            out.extend_from_slice(&extent.bytes.to_le_bytes());
-            out.extend_from_slice(&extent.allocation.to_le_bytes());
-            for dimension in 0..RANK_MAX {
-                out.extend_from_slice(&extent.shape.get(dimension).copied().unwrap_or(0).to_le_bytes());
-            }
-            out.extend_from_slice(&0u64.to_le_bytes());
+            out.extend_from_slice(&record(extent.borrow()));
         }
         for (name, value) in attributes {
             let (kind, payload): (u8, Vec<u8>) = match value {
@@ -150,6 +138,23 @@ impl Manifest {
         }
         Ok(Manifest { extents, attributes })
     }
+}
+
+/// The record of a variable.
+fn record(extent: &Extent) -> [u8; EXTENT_BYTES] {
+    let mut record = [0; EXTENT_BYTES];
+    let mut put = |at: usize, bytes: &[u8]| record[at..at + bytes.len()].copy_from_slice(bytes);
+    put(ID_AT, &extent.variable.to_le_bytes());
+    put(ORDER_AT, &[u8::from(extent.order == Order::Fortran)]);
+    put(NDIM_AT, &[extent.shape.len() as u8]);
+    put(PAGE_OFFSET_AT, &extent.page_offset.to_le_bytes());
+    put(WINDOW_AT, &extent.window.to_le_bytes());
+    put(BYTES_AT, &extent.bytes.to_le_bytes());
+    put(ALLOCATION_AT, &extent.allocation.to_le_bytes());
+    for (dimension, length) in extent.shape.iter().take(RANK_MAX).enumerate() {
+        put(SHAPE_AT + dimension * size_of::<u64>(), &length.to_le_bytes());
+    }
+    record
 }
 
 struct Reader<'a> {
@@ -307,6 +312,18 @@ mod tests {
         let manifest = example();
         let mut bytes = Vec::new();
         Manifest::encode(&manifest.extents, &manifest.attributes, &mut bytes);
+        // One field behind the other, as the format has them.
+        let fields: [&[u8]; 7] = [
+            &3u32.to_le_bytes(),
+            &[1, 2, 16, 0],
+            &[1, 0, 0, 0],
+            &[0; 4],
+            &1600u64.to_le_bytes(),
+            &9u64.to_le_bytes(),
+            &[10, 0, 0, 0, 0, 0, 0, 0, 20],
+        ];
+        let record: Vec<u8> = fields.concat().into_iter().chain(std::iter::repeat(0)).take(EXTENT_BYTES).collect();
+        assert_eq!(bytes[HEADER_BYTES..HEADER_BYTES + EXTENT_BYTES], record);
         assert_eq!(Manifest::decode("tables", 512, &bytes, 2), Ok(manifest));
         assert_eq!(bytes[HEADER_BYTES + EXTENT_BYTES..].len(), 4 * 9 + 4 + 8 + 4 + 8 + 5 + 4 + 4 + 1);
     }
