@@ -65,6 +65,13 @@ pub(crate) struct Known<'a> {
     pub(crate) shown: Option<&'a Extent>,
 }
 
+impl Known<'_> {
+    /// Whether all pages are published, and of none it is known that it is of zeros.
+    fn is_of_all(&self) -> bool {
+        self.subrange.is_none() && self.zeros.memory.is_empty() && self.zeros.before.is_empty()
+    }
+}
+
 impl Zeros {
     pub(crate) const NONE: &Zeros = &Zeros { memory: Vec::new(), before: Vec::new(), are_holes: false };
 
@@ -158,6 +165,9 @@ impl Source {
         }
         self.blank.clear();
         self.take_edges();
+        if known.is_of_all() && !self.is_large() && !self.is_in_doubt() {
+            return Ok(self.find_undoubted());
+        }
         let mut found = Dirty::default();
         let fail = |failure| Error::system(store.dir(), failure);
         if !known.zeros.memory.is_empty() || !known.zeros.before.is_empty() {
@@ -227,6 +237,29 @@ impl Source {
         self.written_percent = written_pages * 100 / self.memory.pages.max(1);
         self.edges_compared = true;
         Ok(found)
+    }
+
+    /// Whether there is a page that has to be compared.
+    fn is_in_doubt(&self) -> bool {
+        let unsure = self.collected.unsure.iter().enumerate().filter(|(_, unsure)| !unsure.is_empty());
+        unsure.into_iter().any(|(window, unsure)| !unsure.and(self.valid(window)).is_empty())
+    }
+
+    /// As [`find_dirty`](Source::find_dirty), of what is published whole and has nothing to be compared.
+    fn find_undoubted(&mut self) -> Dirty {
+        let (mut pages, mut written_pages) = (0, 0);
+        for window in 0..self.windows() {
+            let valid = self.valid(window);
+            let written = self.collected.dirty[window].and(valid);
+            let dirty = written.or(std::mem::take(&mut self.pending[window]).and(valid));
+            written_pages += written.count();
+            pages += dirty.count();
+            self.sticky.learn(window, dirty, self.collected.armed[window]);
+            self.collected.dirty[window] = dirty;
+        }
+        self.written_percent = written_pages * 100 / self.memory.pages.max(1);
+        self.edges_compared = true;
+        Dirty { pages, unshown: Vec::new() }
     }
 
     /// Publishes the pages at the ends of a small array all of whose other pages were written, without a comparison: that takes as
@@ -381,4 +414,56 @@ impl Source {
 
 fn unknown(failure: Failure) -> Error {
     Error::system(Path::new("/proc/self/pagemap"), failure)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::store::space::Allocation;
+    use proptest::prelude::*;
+
+    fn mask() -> impl Strategy<Value = Mask> {
+        prop::collection::vec((0..WINDOW_PAGES, 0..WINDOW_PAGES), 0..4).prop_map(|runs| {
+            let mut mask = Mask::EMPTY;
+            runs.into_iter().for_each(|(start, end)| mask.insert_run(start, end.max(start)));
+            mask
+        })
+    }
+
+    proptest! {
+        /// Whatever was found of windows and remembered, also of pages that are no more.
+        #[test]
+        fn where_nothing_is_in_doubt_the_dirty_pages_are_those_that_were_found_and_remembered(
+            masks in prop::collection::vec((mask(), mask(), mask()), 1..4),
+            last_pages in 1..=WINDOW_PAGES,
+        ) {
+            let windows = masks.len();
+            let pages = (windows - 1) * WINDOW_PAGES + last_pages;
+            let allocation = Allocation { serial: 1, window: 0, windows: windows as u32 };
+            let mut source = Source::new(allocation, false).unwrap();
+            source.set_memory(PAGE_BYTES, pages * PAGE_BYTES);
+            source.collected.reset(&source.memory);
+            for (window, (found, remembered, unsure)) in masks.iter().enumerate() {
+                source.collected.dirty[window] = *found;
+                source.pending[window] = *remembered;
+                source.collected.unsure[window] = *unsure;
+            }
+            let list = |mask: fn(&(Mask, Mask, Mask)) -> Mask| -> Vec<usize> {
+                let all = masks.iter().enumerate();
+                let all = all.flat_map(|(window, one)| mask(one).pages().map(move |page| window * WINDOW_PAGES + page));
+                all.filter(|page| *page < pages).collect()
+            };
+            prop_assert_eq!(source.is_in_doubt(), !list(|one| one.2).is_empty());
+            let dirty = source.find_undoubted();
+            let expected = list(|one| one.0.or(one.1));
+            let found = source.collected.dirty.iter().enumerate();
+            let found: Vec<usize> =
+                found.flat_map(|(window, mask)| mask.pages().map(move |page| window * WINDOW_PAGES + page)).collect();
+            prop_assert_eq!(dirty.pages, expected.len());
+            prop_assert!(dirty.unshown.is_empty());
+            prop_assert_eq!(found, expected);
+            prop_assert!(source.pending.iter().all(|mask| mask.is_empty()));
+            prop_assert_eq!(source.written_percent, list(|one| one.0).len() * 100 / pages);
+        }
+    }
 }

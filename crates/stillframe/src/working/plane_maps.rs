@@ -20,7 +20,7 @@ pub(crate) struct PlaneMaps {
 pub(crate) struct PlaneMap {
     /// Of all its windows, one after the other; `None` where the file is mapped as a whole.
     own: Option<Mapping>,
-    /// Pages of each window that have page-table entries.
+    /// Pages of each window that have page-table entries, but for those that were written few at a time.
     entered: Vec<Mask>,
 }
 
@@ -84,8 +84,12 @@ impl PlaneMaps {
         planes: &Planes,
     ) -> Result<usize> {
         let known = self.map(plane, planes)?;
-        let new = pages.without(known.entered[window]);
-        known.entered[window] = known.entered[window].or(new);
+        let mut new = Mask::EMPTY;
+        // So few pages are no run for which it matters.
+        if pages.count() >= ENTER_PAGES_MIN {
+            new = pages.without(known.entered[window]);
+            known.entered[window] = known.entered[window].or(new);
+        }
         self.with_window(plane, window, planes, |map, at| {
             for (start, end) in new.runs().filter(|(start, end)| end - start >= ENTER_PAGES_MIN) {
                 map.populate_for_writing(at + start * PAGE_BYTES, (end - start) * PAGE_BYTES);

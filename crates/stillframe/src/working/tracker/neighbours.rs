@@ -148,6 +148,7 @@ impl Tracker {
 /// Searches a run of neighbours; `false` or an error if nothing came of it and nothing was armed.
 fn search(userfault: &Userfault, pagemap: &mut Pagemap, run: &mut [Neighbour]) -> Result<bool, Failure> {
     if run.iter().all(|one| one.source.is_exhausted()) {
+        run.iter_mut().for_each(|one| one.source.take_all());
         return Ok(true);
     }
     let address = run.first().map_or(0, |one| one.watched.start);
@@ -162,7 +163,8 @@ fn search(userfault: &Userfault, pagemap: &mut Pagemap, run: &mut [Neighbour]) -
     }
     acquit(&all, 0..pages, &mut found);
     arm(userfault, pagemap, &all, run, &mut found)?;
-    run.iter_mut().for_each(|one| one.source.take_found(&all, &found));
+    let has_any = found.dirty.iter().chain(&found.unsure).any(|mask| !mask.is_empty());
+    run.iter_mut().for_each(|one| one.source.take_found(&all, &found, has_any));
     leave_strangers(&all, run, &found);
     Ok(true)
 }
@@ -335,13 +337,21 @@ impl Source {
         }
     }
 
-    /// Takes its part of what was found in the pages of a run of neighbours, in place of a search of its own.
-    fn take_found(&mut self, run: &Memory, found: &Collected) {
+    /// Takes all of its pages for written, because none is armed, in place of a search of its own.
+    fn take_all(&mut self) {
+        let dirty = Mask::of_window(&self.memory.whole, 0);
+        let ends = self.valid(0).without(dirty);
+        self.collected.set_window(dirty, ends, false);
+        self.is_searched = true;
+    }
+
+    /// Takes its part of what was found in the pages of a run of neighbours, in place of a search of its own; `has_any` says whether
+    /// anything was.
+    fn take_found(&mut self, run: &Memory, found: &Collected, has_any: bool) {
         let whole = self.memory.whole.clone();
         let first = (self.memory.address + whole.start * PAGE_BYTES - run.address) / PAGE_BYTES;
         let is_due = self.sticky.is_due(0);
         let (mut dirty, mut unsure) = (Mask::EMPTY, Mask::EMPTY);
-        let has_any = found.dirty.iter().chain(&found.unsure).any(|mask| !mask.is_empty());
         for (index, page) in whole.clone().enumerate().filter(|_| has_any) {
             let (window, at) = ((first + index) / WINDOW_PAGES, (first + index) % WINDOW_PAGES);
             if found.dirty[window].has(at) {

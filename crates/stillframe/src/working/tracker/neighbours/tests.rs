@@ -92,6 +92,32 @@ fn neighbours_are_searched_in_one_call_and_compared_where_a_seam_was_written() {
 }
 
 #[test]
+fn what_is_known_to_be_written_is_found_as_by_searches_one_by_one() {
+    const ARRAYS: usize = 4;
+    let Some(mut row) = Row::new(ARRAYS) else { return };
+    let mut rounds = 0;
+    for round in 0..80 {
+        (0..row.memory.bytes() / PAGE_BYTES).for_each(|page| row.memory.write(page * PAGE_BYTES, &[round]));
+        let is_known = row.sources.iter().all(|source| source.is_exhausted());
+        let mut search_alone = |source: &mut Source| {
+            let mut found = Collected::for_windows(1).unwrap();
+            let Source { memory, watch, sticky, .. } = source;
+            row.tracker.collect(memory, &Maps::default(), watch, sticky, &mut found);
+            found
+        };
+        let alone: Vec<_> = row.sources.iter_mut().filter(|_| is_known).map(&mut search_alone).collect();
+        let together = row.search();
+        for (source, found) in row.sources.iter().zip(alone) {
+            let Collected { dirty, unsure, armed } = &source.collected;
+            assert_eq!((dirty, unsure, armed), (&found.dirty, &found.unsure, &found.armed));
+            assert_eq!(together, ARRAYS);
+        }
+        rounds += usize::from(is_known);
+    }
+    assert!(rounds > 40, "in {rounds} publishes it was known");
+}
+
+#[test]
 fn a_seam_that_others_write_each_time_is_not_armed_any_more() {
     let Some(mut row) = Row::new(3) else { return };
     for _ in 0..4 {
