@@ -86,9 +86,9 @@ impl Workspace {
         copies.clear();
         small.clear();
         let pages: usize = pieces.iter().filter(|piece| is_whole(piece)).map(|piece| piece.bytes / PAGE_BYTES).sum();
+        let parts = pieces.iter().filter(|piece| !is_whole(piece)).count();
         // Without memory for a list of all pages they are copied one by one.
-        let is_listed =
-            list::make_room(&mut copies, pages).is_ok() && list::make_room(&mut small, pieces.len()).is_ok();
+        let is_listed = list::make_room(&mut copies, pages).is_ok() && list::make_room(&mut small, parts).is_ok();
         let mut rest = pieces;
         while let Some(piece) = join_first(&mut rest) {
             if !is_whole(&piece) {
