@@ -71,7 +71,7 @@ impl Numbers {
         self.noted().as_ref().and_then(|noted| noted.own)
     }
 
-    /// All numbers that this machine had, the newest last.
+    /// All numbers that this machine had, the newest last; none after it has left.
     pub(crate) fn all_former(&self) -> Vec<Node> {
         let all = |noted: &Noted| noted.former.iter().copied().chain(noted.own).collect();
         let mut all: Vec<Node> = self.noted().as_ref().map(all).unwrap_or_default();
@@ -169,11 +169,10 @@ impl Numbers {
     /// This machine leaves the job. If it comes back nobody has its number.
     pub(crate) fn leave(&self) {
         self.peers_file().remove();
-        // What it had a part in is there again if it comes back with the same memory.
-        let former = self.all_former();
+        // In another run of the job these numbers may be other machines'.
         let mut noted = self.noted();
         if let Some(known) = noted.clone() {
-            let _ = self.write(&mut noted, Noted { own: None, former, ..known });
+            let _ = self.write(&mut noted, Noted { own: None, former: Vec::new(), ..known });
         }
     }
 
@@ -219,7 +218,7 @@ fn read(text: &str, job: u64) -> Option<Noted> {
         return Some(Noted { own: None, highest, former: Vec::new(), epoch: None, kept: BTreeSet::new() });
     }
     let kept = third.map_while(|word| word.parse().ok()).collect();
-    let former = second.map_while(number).collect();
+    let former = if own.is_some() { second.map_while(number).collect() } else { Vec::new() };
     Some(Noted { own, highest, former, epoch, kept })
 }
 
@@ -252,8 +251,7 @@ mod tests {
         third.leave();
         let fourth = Numbers::open(regions.path(), 1);
         assert_eq!((fourth.former(), fourth.highest()), (None, Some(Node(89))));
-        let known: Vec<Node> = (90 - FORMER_MAX as u32..90).map(Node).collect();
-        assert_eq!(fourth.all_former(), known, "what it had a part in is there again with its memory");
+        assert_eq!(fourth.all_former(), [], "they are lost, and others were told so");
         assert_eq!([&first, &third, &fourth].map(Numbers::epoch), [None, Some(5), Some(5)]);
         fourth.note_epoch(None).unwrap();
         assert_eq!(Numbers::open(regions.path(), 1).epoch(), None);

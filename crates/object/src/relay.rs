@@ -396,7 +396,12 @@ impl Relay {
         if version <= self.initial() {
             return Ok(false);
         }
-        if self.complete.is_none() && !self.members.list.is_empty() {
+        // Also where nobody is known to have written: programs would take zeros for the newest version.
+        if self.complete.is_none() {
+            let mut board = self.shared.board.lock_within(SOON)?;
+            let mut members = Members::of_locked(&self.shared, &board)?;
+            home::follow(&self.shared, &mut board, &mut members)?;
+            drop(board);
             self.complete = Some(self.make_complete()?);
         }
         let Some((region, variable)) = &mut self.complete else { return Ok(false) };

@@ -141,15 +141,20 @@ impl Home {
     /// A node has joined.
     pub fn admit(&mut self, node: Node) {
         if !self.ledger.is_lost(node) && !self.nodes.contains_key(&node) {
-            if self.is_leading {
-                self.ceilings.excuse(node);
-                let numbers = self.numbers_of(node);
-                let is_there = |number: &Node| self.nodes.contains_key(number) && !self.ledger.is_lost(*number);
-                if numbers.len() > 1 && !numbers.iter().any(is_there) {
-                    self.returned.insert(node);
-                }
+            let numbers = self.numbers_of(node);
+            let is_there = |number: &Node| self.nodes.contains_key(number) && !self.ledger.is_lost(*number);
+            if self.is_leading && numbers.len() > 1 && !numbers.iter().any(is_there) {
+                self.returned.insert(node);
             }
-            self.nodes.insert(node, None);
+            self.enter(node);
+        }
+    }
+
+    /// Waits for the first report of a node.
+    fn enter(&mut self, node: Node) {
+        self.nodes.insert(node, None);
+        if self.is_leading {
+            self.ceilings.excuse(node);
         }
     }
 
@@ -305,6 +310,8 @@ impl Home {
         if let Some(proposal) = self.proposed.take() {
             if self.is_pinned() && self.is_below_ceiling(&proposal) {
                 self.announced = proposal;
+                // From here on the run goes by its own numbers.
+                self.ledger.reserved.clear();
             } else if self.can_be_pinned(&proposal, touched) {
                 self.proposed = Some(proposal);
                 return false;

@@ -59,7 +59,9 @@ impl Home {
         // A ceiling that is heard of only now may name any of its numbers.
         self.replaced.values_mut().filter(|now| **now == former).for_each(|now| *now = node);
         self.replaced.insert(former, node);
-        self.admit(node);
+        if !self.ledger.is_lost(node) && !self.nodes.contains_key(&node) {
+            self.enter(node);
+        }
         self.lead(BTreeSet::from([former, node]))
     }
 }

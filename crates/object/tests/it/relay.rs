@@ -560,3 +560,21 @@ fn what_a_lost_node_may_have_completed_names_it_and_is_not_advised() {
     // Whoever goes on begins above it.
     assert_eq!(object.newest().unwrap(), 4);
 }
+
+/// All writers were lost with the home, and the next one knows of none: it says what was complete to a node that has just joined.
+#[test]
+fn what_was_complete_is_known_where_nobody_is_known_to_have_written_it() {
+    let _watchdog = watchdog(60);
+    for is_gone in [false, true] {
+        let dir = Dir::new("unknown-writers");
+        let object = create(&dir);
+        let mut relay = object.relay();
+        assert!(!relay.tell(&[]).unwrap());
+        let told = if is_gone { relay.give_up(7) } else { relay.complete(7) };
+        assert!(told.unwrap(), "that is new");
+        assert_eq!(object.newest().unwrap(), 7);
+        let mut reader = object.read(SECOND).attach().unwrap();
+        let read = reader.reattach(7, Duration::ZERO);
+        assert!(read.is_err(), "nobody means zeros: {read:?}");
+    }
+}

@@ -155,28 +155,34 @@ fn nobody_begins_with_numbers_that_were_complete_before_the_run() {
     assert_eq!(home.announced().version, 6);
 }
 
-/// A run began without the machine that remembers one before it, and has versions of its own when that is there.
+/// A run began without the machine that remembers one before it, and has versions of its own, or has accepted who writes them, when that is
+/// there.
 #[test]
 fn a_run_that_began_without_a_machine_goes_on_when_that_is_there() {
-    let (mut left, mut new) = (node(0), node(1));
-    left.set_floor(100, 0);
-    left.restore(who(0, 0), vec![Stage::member(1, range(0, 4))]);
-    left.publish(who(0, 0).writer, 100).unwrap();
-    left.die(who(0, 0).writer);
-    let mut home = begin_with(&mut new, who(1, 1), 1, range(0, 8));
-    for version in 1..=5 {
-        new.publish(who(1, 1).writer, version).unwrap();
-        exchange(&mut home, &mut [&mut new]);
+    for has_versions in [true, false] {
+        let (mut left, mut new) = (node(0), node(1));
+        left.set_floor(100, 0);
+        left.restore(who(0, 0), vec![Stage::member(1, range(0, 4))]);
+        left.publish(who(0, 0).writer, 100).unwrap();
+        left.die(who(0, 0).writer);
+        let mut home = begin_with(&mut new, who(1, 1), 1, range(0, 8));
+        if !has_versions {
+            home.admit(Node(0));
+        }
+        for version in 1..=5 {
+            new.publish(who(1, 1).writer, version).unwrap();
+            exchange(&mut home, &mut [&mut left, &mut new]);
+        }
+        assert_eq!(home.announced().version, 5);
+        home.admit(Node(0));
+        exchange(&mut home, &mut [&mut left, &mut new]);
+        new.declare(who(1, 1), Stage::left(6)).unwrap();
+        new.declare(who(1, 2), Stage::member(6, range(0, 8))).unwrap();
+        assert_eq!(exchange(&mut home, &mut [&mut left, &mut new]), Vec::new());
+        new.publish(who(1, 2).writer, 6).unwrap();
+        exchange(&mut home, &mut [&mut left, &mut new]);
+        assert_eq!(home.announced().version, 6);
     }
-    assert_eq!(home.announced().version, 5);
-    home.admit(Node(0));
-    exchange(&mut home, &mut [&mut left, &mut new]);
-    new.declare(who(1, 1), Stage::left(6)).unwrap();
-    new.declare(who(1, 2), Stage::member(6, range(0, 8))).unwrap();
-    assert_eq!(exchange(&mut home, &mut [&mut left, &mut new]), Vec::new());
-    new.publish(who(1, 2).writer, 6).unwrap();
-    exchange(&mut home, &mut [&mut left, &mut new]);
-    assert_eq!(home.announced().version, 6);
 }
 
 /// Two runtimes of a run are started again at once, of which one had heard that a version is complete; the home begins where nobody has.
