@@ -213,13 +213,13 @@ impl Drop for WriteFragment {
 struct Relief {
     /// The object that is read.
     object: String,
-    /// Called with whether memory is short; whether asking again may help.
+    /// Called with whether memory is short, and whether the read had some before; it returns whether asking again may help.
     call: Py<PyAny>,
 }
 
 impl Relief {
-    fn call(&self, is_short: bool) -> Result<bool, Error> {
-        let called = Python::try_attach(|py| self.call.bind(py).call1((is_short,))?.is_truthy());
+    fn call(&self, is_short: bool, had_memory: bool) -> Result<bool, Error> {
+        let called = Python::try_attach(|py| self.call.bind(py).call1((is_short, had_memory))?.is_truthy());
         match called {
             Some(Ok(outcome)) => Ok(outcome),
             Some(Err(error)) => {
@@ -233,12 +233,12 @@ impl Relief {
 }
 
 impl stillframe_object::Relief for Relief {
-    fn give_back(&self) -> Result<bool, Error> {
-        self.call(true)
+    fn give_back(&self, had_memory: bool) -> Result<bool, Error> {
+        self.call(true, had_memory)
     }
 
-    fn end_shortage(&self) -> Result<(), Error> {
-        self.call(false).map(drop)
+    fn ask_again(&self) -> Result<(), Error> {
+        self.call(false, false).map(drop)
     }
 }
 
@@ -310,8 +310,8 @@ impl ReadFragment {
         Ok(version)
     }
 
-    /// Copies the elements of a version into an array of Python's own, as long as the fragment. `relief(True)` is called where this node's
-    /// runtime has no memory for it, and `relief(False)` once it has.
+    /// Copies the elements of a version into an array of Python's own, as long as the fragment. `relief(True, had_memory)` is called
+    /// where this node's runtime has no memory for it, and `relief(False, False)` before it is asked once more.
     fn fill(
         &self,
         py: Python<'_>,

@@ -14,6 +14,7 @@ import pytest
 import stillframe as sf
 import xarray as xr
 from stillframe import _object_array
+from stillframe._fragment_cache import FragmentCache
 
 GIVEN = os.environ.get("STILLFRAME_TEST_SEED", "0")
 # Said where a test fails.
@@ -219,16 +220,16 @@ def test_threads_read_many_elements(monkeypatch: pytest.MonkeyPatch) -> None:
 class _Fragment:
     """A fragment that reads nothing, and counts what it is asked for."""
 
-    def __init__(self, fill: Callable[[Callable[[bool], bool]], None] = lambda relief: None) -> None:
+    def __init__(self, fill: Callable[[Callable[[bool, bool], bool]], None] = lambda relief: None) -> None:
         self._fill = fill
         self.timeouts: list[float | None] = []
         self.is_detached = False
 
-    def fill(self, version: int, timeout: float | None, out: object, relief: Callable[[bool], bool]) -> None:
+    def fill(self, version: int, timeout: float | None, out: object, relief: Callable[[bool, bool], bool]) -> None:
         self.timeouts.append(timeout)
         self._fill(relief)
 
-    def fill_newest(self, timeout: float | None, out: object, relief: Callable[[bool], bool]) -> None:
+    def fill_newest(self, timeout: float | None, out: object, relief: Callable[[bool, bool], bool]) -> None:
         self.fill(0, timeout, out, relief)
 
     def detach(self) -> None:
@@ -266,8 +267,8 @@ def test_a_read_has_the_time_that_it_was_given() -> None:
 def test_a_read_for_which_there_is_no_memory_gives_back_what_is_kept() -> None:
     kept, helped = [_Fragment(), _Fragment()], []
 
-    def want(relief: Callable[[bool], bool]) -> None:
-        helped.extend([relief(True), relief(True), relief(False)])
+    def want(relief: Callable[[bool, bool], bool]) -> None:
+        helped.extend([relief(True, False), relief(True, False), relief(False, False)])
         assert all(fragment.is_detached for fragment in kept)
 
     large = _Fragment(want)
@@ -284,12 +285,12 @@ def test_what_a_thread_has_read_is_not_kept_while_another_one_lacks_memory() -> 
     is_short, is_over = threading.Event(), threading.Event()
     helped = []
 
-    def want(relief: Callable[[bool], bool]) -> None:
+    def want(relief: Callable[[bool, bool], bool]) -> None:
         # What the other one has comes back when it is done.
-        helped.append(relief(True))
+        helped.append(relief(True, False))
         is_short.set()
         assert is_over.wait(60)
-        helped.extend([relief(True), relief(True), relief(False)])
+        helped.extend([relief(True, False), relief(True, False), relief(False, False)])
 
     short, other = _Fragment(want), _Fragment(lambda relief: None if is_short.wait(60) else pytest.fail("never short"))
     reader = reader_of(1, None, short=short, other=other)
@@ -311,8 +312,43 @@ def test_what_a_thread_has_read_is_not_kept_while_another_one_lacks_memory() -> 
     assert not last.is_detached and not short.is_detached
 
 
+def test_a_read_that_asks_again_or_has_just_given_back_is_waited_for() -> None:
+    reads = FragmentCache()
+    with reads.begin() as first, reads.begin() as second:
+        # Others than this program have all of the memory.
+        assert first(True, False) and not second(True, False) and not first(True, False)
+        # The first one may have it before it knows.
+        first(False, False)
+        assert second(True, False)
+        # It had some, and is refused more: what it had is there.
+        first(True, True)
+        assert second(True, False) and not second(True, False)
+
+
+def test_a_read_waits_for_what_another_one_is_giving_back() -> None:
+    is_giving, may_end = threading.Event(), threading.Event()
+
+    class Slow(_Fragment):
+        def detach(self) -> None:
+            is_giving.set()
+            assert may_end.wait(60)
+            super().detach()
+
+    reads, kept = FragmentCache(), Slow()
+    reads.keep((os.getpid(), "kept"), kept, 1)  # type: ignore[arg-type]
+    with reads.begin() as first, reads.begin() as second:
+        thread = threading.Thread(target=first, args=(True, False))
+        thread.start()
+        assert is_giving.wait(60)
+        # The cache is empty, and the runtime has the memory not yet.
+        assert second(True, False) and second(True, False) and not kept.is_detached
+        may_end.set()
+        thread.join(60)
+        assert kept.is_detached and second(True, False) and not second(True, False)
+
+
 def test_a_read_that_failed_keeps_no_memory() -> None:
-    def fail(relief: Callable[[bool], bool]) -> None:
+    def fail(relief: Callable[[bool, bool], bool]) -> None:
         raise sf.NodeOutOfMemory("none")
 
     failing = _Fragment(fail)

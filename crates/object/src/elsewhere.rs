@@ -75,20 +75,20 @@ struct Refusal {
     error: Error,
     /// Whether it would be refused again, however long somebody waits.
     is_final: bool,
-    /// Whether memory was given back since.
-    is_past: bool,
+    /// Whether memory was given back since that the read had.
+    had_memory: bool,
 }
 
 impl Refusal {
     fn new(shared: &Shared, why: &str, is_final: bool) -> Refusal {
         let why = format!("the runtime of this node cannot fetch what others have of the fragment: {why}");
-        Refusal { error: Error::Plan { name: shared.name.clone(), why }, is_final, is_past: false }
+        Refusal { error: Error::Plan { name: shared.name.clone(), why }, is_final, had_memory: false }
     }
 
     /// For want of memory. What others take they may give back.
-    fn no_memory(error: Error, is_past: bool) -> Refusal {
+    fn no_memory(error: Error, had_memory: bool) -> Refusal {
         let is_final = !error.is_timeout();
-        Refusal { error, is_final, is_past }
+        Refusal { error, is_final, had_memory }
     }
 }
 
@@ -303,7 +303,7 @@ impl Shortage {
     /// # Errors
     /// What it refused with, if it is not; those of the relief.
     fn wait(&mut self, refusal: Refusal, relief: &dyn Relief, limits: &Limits) -> Result<()> {
-        let Refusal { error, is_final, is_past } = refusal;
+        let Refusal { error, is_final, had_memory } = refusal;
         if is_final {
             return Err(error);
         }
@@ -311,7 +311,7 @@ impl Shortage {
         if matches!(error, Error::NoMemory { .. }) {
             self.is_now = true;
             let is_first = !std::mem::replace(&mut self.was_once, true);
-            if relief.give_back()? || is_past {
+            if relief.give_back(had_memory)? || had_memory {
                 if is_first {
                     // It is there.
                     return Ok(());
@@ -326,9 +326,9 @@ impl Shortage {
         Ok(())
     }
 
-    /// The runtime fills the fragment.
-    fn end(&mut self, relief: &dyn Relief) -> Result<()> {
-        if std::mem::take(&mut self.is_now) { relief.end_shortage() } else { Ok(()) }
+    /// The runtime is about to be asked for the fragment.
+    fn ask_again(&mut self, relief: &dyn Relief) -> Result<()> {
+        if std::mem::take(&mut self.is_now) { relief.ask_again() } else { Ok(()) }
     }
 }
 
@@ -355,6 +355,7 @@ pub(crate) fn hold(
             Some(open) => Ok(open),
             None => {
                 has_begun = false;
+                shortage.ask_again(wanted.relief)?;
                 match Elsewhere::open(shared, wanted, &limits) {
                     Ok(Opened::Filled(open)) => Ok(*open),
                     Ok(Opened::Refused(refusal)) => {
@@ -385,7 +386,6 @@ pub(crate) fn hold(
             }
             Ok((Err(Pending::Until(limit)), open)) => {
                 let open = kept.insert(open);
-                shortage.end(wanted.relief)?;
                 if limit.left().is_zero() {
                     let (name, version, waited) = (shared.name.clone(), wanted.version, deadline.waited());
                     return Err(Error::TimeoutElsewhere { name, version, waited, why: open.waits_for(whom)? });

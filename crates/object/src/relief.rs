@@ -7,17 +7,19 @@ use crate::error::Result;
 pub trait Relief {
     /// The runtime has no memory for a read: gives back what is kept, with [`ReadFragment::give_back`](crate::ReadFragment::give_back).
     /// Whether the program gave something back, or is about to: then the runtime is asked once more though the read was to wait for
-    /// nobody. It is called each time that the runtime refuses.
+    /// nobody. It is called each time that the runtime refuses. From then on the read has no memory of the runtime; `had_memory` says
+    /// whether it had some until then.
     ///
     /// # Errors
     /// Those that end the read.
-    fn give_back(&self) -> Result<bool>;
+    fn give_back(&self, had_memory: bool) -> Result<bool>;
 
-    /// The runtime has memory for the read after all.
+    /// The runtime is about to be asked once more. From then on the read may have memory of the runtime: whoever is refused meanwhile
+    /// may be so because of it, before the answer is here.
     ///
     /// # Errors
     /// Those that end the read.
-    fn end_shortage(&self) -> Result<()> {
+    fn ask_again(&self) -> Result<()> {
         Ok(())
     }
 }
@@ -26,7 +28,7 @@ pub trait Relief {
 pub(crate) struct NoRelief;
 
 impl Relief for NoRelief {
-    fn give_back(&self) -> Result<bool> {
+    fn give_back(&self, _had_memory: bool) -> Result<bool> {
         Ok(false)
     }
 }

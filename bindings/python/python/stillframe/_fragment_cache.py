@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -31,6 +33,8 @@ class FragmentCache:
         self.given = object()
         #: Those under way, in this process or in the one that forked it.
         self._reads: dict[Read, None] = {}
+        #: The process of each thread that is giving fragments back.
+        self._givers: dict[object, int] = {}
 
     def take(self, key: Key, nbytes: int) -> ReadFragment | None:
         """A kept fragment, for one read; if there is none, so many bytes are given back of others before one is attached."""
@@ -62,18 +66,29 @@ class FragmentCache:
 
     def give_back(self, fragment: ReadFragment) -> None:
         """Detaches a fragment. Then the runtime has its memory back."""
-        try:
+        with self._giving():
             fragment.detach()
-        finally:
-            self.given = object()
 
     def empty(self) -> None:
         """Gives back all that is kept."""
         self._trim(0, 0)
 
     def is_at_work(self) -> bool:
-        """Whether some read has what it needs, so that memory is given back when it is over."""
-        return any(not read.is_short for read in self._reads_now())
+        """Whether memory is about to be given back: some read has what it needs, or some thread gives back what was kept."""
+        here = os.getpid()
+        return here in list(self._givers.values()) or any(not read.is_short for read in self._reads_now())
+
+    @contextmanager
+    def _giving(self) -> Iterator[None]:
+        """Fragments are given back, from before they are taken out of what is kept: a read that finds nothing there waits for them."""
+        giver = object()
+        self._givers[giver] = os.getpid()
+        try:
+            yield
+        finally:
+            # In this order: a read that is refused looks at both in the other one.
+            self.given = object()
+            self._givers.pop(giver, None)
 
     def _reads_now(self) -> list[Read]:
         # Listed at once: other threads add and remove meanwhile. A fork has none of its parent's threads.
@@ -83,14 +98,19 @@ class FragmentCache:
         """Gives back kept fragments, those first that were read first, until there are at most so many with so many bytes."""
         kept = list(self._kept.items())
         while kept and (len(kept) > count or sum(size for _, (_, size) in kept) > nbytes):
-            fragment, _ = self._kept.pop(kept.pop(0)[0], (None, 0))
-            if fragment is not None:
-                self.give_back(fragment)
+            with self._giving():
+                fragment, _ = self._kept.pop(kept.pop(0)[0], (None, 0))
+                if fragment is not None:
+                    fragment.detach()
 
 
 class Read:
-    """A read of one thread. Called with whether the runtime is short of memory for it, as the native side does; it says whether
-    asking again may help."""
+    """A read of one thread. Called with whether the runtime is short of memory for it, and whether it had some until then, as the
+    native side does; it says whether asking again may help.
+
+    A read is short from when it was refused until it asks again, so that whoever has memory of the runtime is never short: others
+    may be refused because of a read before it knows that it has what it asked for.
+    """
 
     def __init__(self, cache: FragmentCache) -> None:
         self._cache = cache
@@ -104,7 +124,10 @@ class Read:
     def __exit__(self, *_: object) -> None:
         self._cache.end(self)
 
-    def __call__(self, is_short: bool) -> bool:
+    def __call__(self, is_short: bool, had_memory: bool) -> bool:
+        if had_memory:
+            # Before it is short: others that were refused because of it see one of both.
+            self._cache.given = object()
         self.is_short = is_short
         if not is_short:
             return False

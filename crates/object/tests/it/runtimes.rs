@@ -79,17 +79,19 @@ fn is_over(listener: &UnixListener) -> bool {
 struct Spare {
     has_any: bool,
     refused: AtomicU64,
-    served: AtomicU64,
+    /// How often it was said before that the runtime is asked once more.
+    asked: AtomicU64,
 }
 
 impl Relief for Spare {
-    fn give_back(&self) -> Result<bool, Error> {
+    fn give_back(&self, had_memory: bool) -> Result<bool, Error> {
+        assert!(!had_memory);
         self.refused.fetch_add(1, Ordering::SeqCst);
         Ok(self.has_any)
     }
 
-    fn end_shortage(&self) -> Result<(), Error> {
-        self.served.fetch_add(1, Ordering::SeqCst);
+    fn ask_again(&self) -> Result<(), Error> {
+        self.asked.fetch_add(1, Ordering::SeqCst);
         Ok(())
     }
 }
@@ -105,18 +107,23 @@ fn who_waits_for_nobody_asks_once_more_when_he_has_given_memory_back() {
     publish(&mut receiver, 2, 7);
     for has_any in [false, true] {
         let mut reader = object.read(SECOND).attach().unwrap();
-        let spare = Spare { has_any, refused: AtomicU64::new(0), served: AtomicU64::new(0) };
+        let spare = Spare { has_any, refused: AtomicU64::new(0), asked: AtomicU64::new(0) };
         let mut out = [0; 16];
         let outcome = std::thread::scope(|scope| {
             let runtime = scope.spawn(|| {
                 drop(answer(&listener, &no_memory(8, 8)));
-                has_any.then(|| serve(take_up(&listener, &region), 1))
+                has_any.then(|| {
+                    let stream = take_up(&listener, &region);
+                    // Other reads of the program may be refused from then on because of this one.
+                    assert_eq!(spare.asked.load(Ordering::SeqCst), 1);
+                    serve(stream, 1)
+                })
             });
             let outcome = reader.fill_with(2, Duration::ZERO, &spare, &mut out);
             runtime.join().unwrap();
             outcome
         });
-        let counts = [&spare.refused, &spare.served].map(|count| count.load(Ordering::SeqCst));
+        let counts = [&spare.refused, &spare.asked].map(|count| count.load(Ordering::SeqCst));
         match has_any {
             true => assert!(outcome.is_ok() && out == [7; 16] && counts == [1, 1], "{outcome:?} {counts:?}"),
             false => {
@@ -136,7 +143,7 @@ fn what_takes_more_memory_than_there_may_be_is_refused_however_long_somebody_wai
     let (object, _relay, _own) = shared(&dir);
     let listener = UnixListener::bind(dir.path().join(".objects").join(SOCKET)).unwrap();
     let mut reader = object.read(SECOND).attach().unwrap();
-    let spare = Spare { has_any: true, refused: AtomicU64::new(0), served: AtomicU64::new(0) };
+    let spare = Spare { has_any: true, refused: AtomicU64::new(0), asked: AtomicU64::new(0) };
     std::thread::scope(|scope| {
         scope.spawn(|| answer(&listener, &no_memory(9, 8)));
         let error = reader.fill_with(2, Duration::MAX, &spare, &mut [0; 16]).unwrap_err();
