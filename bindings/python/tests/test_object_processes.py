@@ -70,6 +70,7 @@ def test_readers_learn_which_rank_was_killed(spawn: Spawn) -> None:
     reader = obj.read("{ var u = u }")
     reader.reattach_newer(0, timeout=60)
     writers[0].tell("2")
+    writers[0].hear()
     killer = threading.Timer(0.3, writers[1].process.kill)
     killer.start()
     with pytest.raises(sf.Lost, match=r"rank 3 .*died before it published.*newest complete version instead, 1") as caught:

@@ -437,8 +437,8 @@ def test_waiting_that_nobody_could_end_is_not_begun() -> None:
 def test_a_publish_that_waits_goes_on_when_the_observer_lets_go() -> None:
     region, held = crowded("wait")
     with region:
-        threading.Timer(0.35, held.close).start()
         start = time.monotonic()
+        threading.Timer(0.35, held.close).start()
         assert not region.publish(3).skipped
         assert time.monotonic() - start >= 0.3
 
@@ -455,8 +455,8 @@ def test_control_c_gets_through(what: str) -> None:
             "loan": lambda: region.loan("w", (PAGES * 512,)).__enter__(),
         }
         timer = threading.Timer(0.3, lambda: os.kill(os.getpid(), signal.SIGINT))
-        timer.start()
         with pytest.raises(KeyboardInterrupt):
+            timer.start()
             waits[what]()
         timer.join()
         held.close()

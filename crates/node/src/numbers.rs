@@ -166,7 +166,7 @@ impl Numbers {
         self.peers.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// This machine leaves the job. If it comes back nobody has its number.
+    /// This machine leaves the job, or has left a former run of it. If it comes back nobody has its number.
     pub(crate) fn leave(&self) {
         self.peers_file().remove();
         // In another run of the job these numbers may be other machines'.

@@ -161,8 +161,8 @@ pub struct Missing;
 impl Heard {
     /// Takes a whole roster, or its first part, if it is newer; whether it is.
     pub fn hear(&mut self, revision: Revision, serial: u64, declared: Vec<Declared>, is_last: bool) -> bool {
-        // Parts of it may have been lost.
-        let is_newer = (revision, serial) > self.at || self.is_partial && (revision, serial) == self.at;
+        // Parts of it may have been lost, or it was asked for.
+        let is_newer = (revision, serial) > self.at || self.is_behind() && (revision, serial) == self.at;
         if is_newer {
             let is_of_another_term = revision > self.at.0;
             (self.at, self.is_behind, self.is_partial) = ((revision, serial), false, !is_last);
@@ -184,6 +184,10 @@ impl Heard {
     pub fn change(&mut self, revision: Revision, news: News) -> Result<bool, Missing> {
         let News { base, serial, declared, gone, is_last } = news;
         if revision < self.at.0 || revision == self.at.0 && serial < self.at.1 {
+            return Ok(false);
+        }
+        // On a former connection it may come after the whole one that makes it old.
+        if (revision, serial) == self.at && base != Some(serial) && !self.is_partial {
             return Ok(false);
         }
         // Of one that is here in part the rest has to come first.
@@ -334,5 +338,15 @@ mod tests {
         assert_eq!(hear(&mut heard, third[0].clone()), Ok(true));
         assert_eq!(hear(&mut heard, second[0].clone()), Ok(false));
         assert!(is_same(&told, &heard));
+        // One of a former connection, after all of it has come on a new one.
+        let (mut heard, late) = (Heard::default(), told.news(Some(2)));
+        told.news(None).into_iter().for_each(|news| assert_eq!(hear(&mut heard, news), Ok(true)));
+        assert_eq!(hear(&mut heard, late[0].clone()), Ok(false));
+        assert!(is_same(&told, &heard) && !heard.is_behind());
+        // What it has missed it asks for, and may be told by the number that it has.
+        told.note([(writer(2), Some(declared(2, 1, "u")))]);
+        told.note([(writer(3), Some(declared(3, 1, "u")))]);
+        assert_eq!(hear(&mut heard, told.news(Some(4))[0].clone()), Err(Missing));
+        assert!(heard.is_behind() && heard.hear(1, 3, Vec::new(), true) && !heard.is_behind());
     }
 }

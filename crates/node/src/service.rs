@@ -155,8 +155,13 @@ impl Service {
         let numbers = Arc::new(Numbers::open(&options.dir, identity.number()));
         let names = find_names(&options, &identity, numbers.memory())?;
         let etcd = open(&names, &identity, options.lease)?;
-        let former = numbers.former();
         let nodes = etcd.nodes().map_err(|error| names.explain(error))?;
+        // Another run of the job counted anew: what this machine was before, other machines are now.
+        let formers = numbers.all_former();
+        if nodes.iter().any(|(node, info)| formers.contains(node) && info.memory != numbers.memory()) {
+            numbers.leave();
+        }
+        let former = numbers.former();
         let namesakes = check_namesakes(&nodes, &options.name, former, address, &identity, &linking)?;
         let above = match numbers.highest() {
             // Others may have joined of whom it did not hear before it ended.

@@ -246,10 +246,6 @@ impl WriteOptions {
     ) -> Result<Attempt> {
         let seen = shared.bell.seen();
         let mut board = shared.board.lock()?;
-        if board.has_former {
-            // They were to be removed with their object, whether writers live or not.
-            shared::remove_regions(&shared.site, &shared.name)?;
-        }
         let mut members = Members::of_locked(shared, &board)?;
         // This attach rings once itself.
         let rings = 1 + u32::from(home::follow_expected(shared, &mut board, &mut members)?);

@@ -396,8 +396,7 @@ impl Board {
                     }
                     return Err(error);
                 }
-                let has_former = former.is_some_and(|former| former.next > 0);
-                if has_former {
+                if former.is_some_and(|former| former.next > 0) {
                     // While the board tells of them, so that the next finds them where this process dies meanwhile. What cannot be removed
                     // is in nobody's way.
                     let _ = shared::remove_written(&self.directory.dir, self.trust, &self.name);
@@ -407,9 +406,7 @@ impl Board {
                 let file = self.own(&unforked)?;
                 file.set_len(0).map_err(failed)?;
                 file.write_all_at(&header.encode(), 0).map_err(failed)?;
-                let mut locked = LockedBoard::new(self, unforked, file_identity, header, Vec::new());
-                locked.has_former = has_former;
-                Ok(locked)
+                Ok(LockedBoard::new(self, unforked, file_identity, header, Vec::new()))
             }
         }
     }

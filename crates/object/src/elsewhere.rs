@@ -21,7 +21,7 @@ const THERE: Duration = Duration::from_millis(100);
 
 /// How long this node's runtime may take to answer, however short the time is for which elements are waited for: it answers as soon as it
 /// can, and nobody knows before whom a version waits for.
-const ANSWERED: Duration = Duration::from_secs(1);
+const ANSWERED: Duration = Duration::from_secs(10);
 
 /// What the runtime fills for one fragment.
 #[derive(Debug)]

@@ -16,7 +16,7 @@ use stillframe::{Element, Snapshot};
 use stillframe_roster::writer::Version;
 
 /// How long it may take until a newer complete version is announced to this node.
-const SOON: Duration = Duration::from_secs(1);
+const SOON: Duration = Duration::from_secs(10);
 
 /// Options for attaching a fragment to read; see [`Object::read`](crate::Object::read).
 #[derive(Debug, Clone)]
@@ -280,7 +280,7 @@ impl ReadFragment {
     pub fn detach(self) {}
 
     /// Lets go of it, and waits until the runtime of this node has back what it took for it: who reads another fragment then finds that
-    /// memory. A runtime that is stopped is waited for a second.
+    /// memory. A runtime that is stopped is waited for ten seconds.
     ///
     /// # Errors
     /// [`Error::Interrupted`]. It is let go of all the same.

@@ -136,12 +136,24 @@ impl Relay {
     }
 
     /// Begins anew with an object whose files on this node were removed, though it is there on others: what was told of it here is to be told
-    /// again. Fragments that are attached have numbers from this one on: others know those of the removed ones.
+    /// again. Fragments that are attached have numbers from this one on: others know those of the removed ones. One that was attached before
+    /// this is refused, and its program may attach again.
     ///
     /// # Errors
     /// [`Error::Locked`] if somebody has the board just now; those of the object's files.
     pub fn begin_anew(&mut self, first: u32) -> Result<()> {
-        self.shared.board.lock_within(SOON)?.skip_numbers(first)?;
+        let mut board = self.shared.board.lock_within(SOON)?;
+        board.skip_numbers(first)?;
+        let early: Vec<u32> =
+            Members::of_locked(&self.shared, &board)?.list.range(..first).map(|(number, _)| *number).collect();
+        let why = "the object had just come back to this node when the fragment was attached: attach again";
+        board.add_all(
+            early.iter().map(|number| Entry::Refuse { number: *number, why: why.into(), next: None }).collect(),
+        )?;
+        drop(board);
+        if !early.is_empty() {
+            self.shared.bell.ring();
+        }
         (self.members, self.complete, self.had) = (Members::default(), None, None);
         (self.has_rung, self.is_unfollowed) = (false, false);
         Ok(())
@@ -372,7 +384,9 @@ impl Relay {
     /// Those of a publish.
     pub fn complete(&mut self, version: Version) -> Result<bool> {
         let is_new = self.announce(version)?;
-        if is_new {
+        let newest = self.complete.as_ref().and_then(|(region, _)| region.newest());
+        // Also of a version that was given up, and is there after all.
+        if newest == Some(version) {
             self.had = None;
         }
         Ok(is_new)

@@ -141,6 +141,20 @@ impl Home {
         }
     }
 
+    /// Nodes that have not acknowledged the ceiling, so that sooner or later nothing becomes complete.
+    pub fn unacknowledged(&self) -> &BTreeSet<Node> {
+        self.ceilings.behind()
+    }
+
+    /// Waits no longer for those of these nodes that have [not acknowledged](Self::unacknowledged) the ceiling, until they acknowledge any:
+    /// who keeps the names hears of them, and this home does not. It goes on to wait for nodes that this ceiling names, or the one that they
+    /// acknowledged: these have members of the newest versions, or had. Nodes with a new [decision](Self::decision) are returned.
+    pub fn excuse(&mut self, nodes: &BTreeSet<Node>) -> BTreeSet<Node> {
+        let behind: BTreeSet<Node> = self.excusable().intersection(nodes).copied().collect();
+        behind.iter().for_each(|node| self.ceilings.excuse(*node));
+        if behind.is_empty() { behind } else { self.lead(BTreeSet::new()) }
+    }
+
     /// Sets the ceiling for what is proposed and what follows it, after something was heard of nodes; whether it is another one. Before
     /// the present one was acknowledged it stays: so a node knows that one or the one before.
     pub(super) fn set_ceiling(&mut self, touched: &BTreeSet<Node>) -> bool {

@@ -64,13 +64,13 @@ impl Ledger {
                 .any(|(version, _)| ended.elements(*version).is_some() && ended.has_reached(*version))
     }
 
-    /// The first version from which on a living writer of another machine has elements of one that has not come to it. `own` are all numbers
-    /// that the machine of this one had.
-    pub(crate) fn heir_above(&self, record: &Record, reached: Version, own: &[Node]) -> Option<Version> {
+    /// The first version above one from which on a living writer of another machine has elements of a writer. `own` are all numbers that
+    /// the machine of that writer had.
+    pub(crate) fn heir_above(&self, record: &Record, version: Version, own: &[Node]) -> Option<Version> {
         let is_other = |other: &&Record| !own.contains(&other.writer.node) && !other.has_ended();
         let elements = record.stages.iter().filter_map(|stage| near::elements_of(&stage.role));
         let others = elements.flat_map(|elements| self.near(elements)).filter(is_other);
-        let stages = others.flat_map(|other| &other.stages).filter(|stage| stage.from > reached);
+        let stages = others.flat_map(|other| &other.stages).filter(|stage| stage.from > version);
         let meets = |stage: &&Stage| {
             let both = near::elements_of(&stage.role).zip(record.elements(stage.from));
             both.is_some_and(|(theirs, own)| theirs.intersection(own).is_ok_and(|common| !common.is_empty()))

@@ -52,6 +52,8 @@ pub struct Home {
     returned: BTreeSet<Node>,
     /// What was complete on each node before the present run of the job.
     floors: BTreeMap<Node, Version>,
+    /// The version of a former run that is announced as gone, as long as nothing else is.
+    former: Option<Version>,
     readers: Derived<Readers>,
 }
 
@@ -88,6 +90,7 @@ impl Home {
             replaced: BTreeMap::new(),
             returned: BTreeSet::new(),
             floors: BTreeMap::new(),
+            former: None,
             readers: Derived::default(),
         }
     }
@@ -138,40 +141,6 @@ impl Home {
         self.proposed.as_ref()
     }
 
-    /// A node has joined.
-    pub fn admit(&mut self, node: Node) {
-        if !self.ledger.is_lost(node) && !self.nodes.contains_key(&node) {
-            let numbers = self.numbers_of(node);
-            let is_there = |number: &Node| self.nodes.contains_key(number) && !self.ledger.is_lost(*number);
-            if self.is_leading && numbers.len() > 1 && !numbers.iter().any(is_there) {
-                self.returned.insert(node);
-            }
-            self.enter(node);
-        }
-    }
-
-    /// Waits for the first report of a node.
-    fn enter(&mut self, node: Node) {
-        self.nodes.insert(node, None);
-        if self.is_leading {
-            self.ceilings.excuse(node);
-        }
-    }
-
-    /// Nodes that have not acknowledged the ceiling, so that sooner or later nothing becomes complete.
-    pub fn unacknowledged(&self) -> &BTreeSet<Node> {
-        self.ceilings.behind()
-    }
-
-    /// Waits no longer for those of these nodes that have [not acknowledged](Self::unacknowledged) the ceiling, until they acknowledge any:
-    /// who keeps the names hears of them, and this home does not. It goes on to wait for nodes that this ceiling names, or the one that they
-    /// acknowledged: these have members of the newest versions, or had. Nodes with a new [decision](Self::decision) are returned.
-    pub fn excuse(&mut self, nodes: &BTreeSet<Node>) -> BTreeSet<Node> {
-        let behind: BTreeSet<Node> = self.excusable().intersection(nodes).copied().collect();
-        behind.iter().for_each(|node| self.ceilings.excuse(*node));
-        if behind.is_empty() { behind } else { self.lead(BTreeSet::new()) }
-    }
-
     /// A node was lost, with all that its writers published. Nodes with a new [decision](Self::decision) are returned.
     pub fn lose(&mut self, node: Node) -> BTreeSet<Node> {
         self.ledger.lose(node);
@@ -208,6 +177,7 @@ impl Home {
         if self.is_leading {
             let displaced = if is_first { self.exclude_returned(node) } else { Vec::new() };
             self.merge(node, false);
+            self.announce_floor();
             self.name_heirs(displaced);
             touched.extend(self.settle_disputes());
             touched.extend(self.ledger.unheard());
@@ -293,11 +263,13 @@ impl Home {
         }
         // Whoever wants a place may have a lower number than who has a version whole with the writer that had it.
         nodes.iter().for_each(|node| self.note_accepted(*node));
+        // All of them, before anything that is new is compared with what nodes remember.
         reports.iter().for_each(|report| self.note_floor(report));
         for node in nodes {
             self.forget_published(node);
             self.merge(node, false);
         }
+        self.announce_floor();
         // All that was published has to be known by now: it says who was in a version.
         self.settle_disputes();
         self.name_heirs(displaced);
@@ -311,7 +283,7 @@ impl Home {
             if self.is_pinned() && self.is_below_ceiling(&proposal) {
                 self.announced = proposal;
                 // From here on the run goes by its own numbers.
-                self.ledger.reserved.clear();
+                self.former = None;
             } else if self.can_be_pinned(&proposal, touched) {
                 self.proposed = Some(proposal);
                 return false;
@@ -350,7 +322,10 @@ impl Home {
     fn newest_to_propose(&self) -> Result<Option<Version>, TooScattered> {
         let announced = self.announced.version;
         let newest = self.ledger.newest_whole(announced)?;
-        if newest.is_none() || self.planted().has(Bug::PinAnew) {
+        if newest.is_none() {
+            return self.whole_former();
+        }
+        if self.planted().has(Bug::PinAnew) {
             return Ok(newest);
         }
         let yielded = self.reports().filter_map(|report| report.yielded.as_ref()).map(|one| one.version).max();
@@ -510,3 +485,5 @@ mod merging;
 mod recount;
 #[path = "restarts.rs"]
 mod restarts;
+#[path = "runs.rs"]
+mod runs;

@@ -66,8 +66,10 @@ pub struct Ledger {
     pub(crate) floors: BTreeMap<Writer, Version>,
     /// The highest of these that there was.
     pub(crate) highest_floor: Version,
-    /// What was complete before this run, as nodes remember it that reported before anything of this run was complete.
-    pub(crate) reserved: BTreeMap<Node, Version>,
+    /// The newest version of a former run that was announced as gone: a machine of that run is another one.
+    pub(crate) gone: Option<Version>,
+    /// The newest version of a former run, while reports are merged of which the home learns that it may be gone.
+    pub(crate) reserved: Option<Version>,
     /// Versions whose rosters are fixed, with the first ones of their epochs: a stage that begins between was not known then.
     pub(crate) settled: BTreeMap<Version, Version>,
     /// The newest complete version where a home took over: whoever has a part in it keeps its place, whoever comes back.
@@ -95,7 +97,8 @@ impl Ledger {
             lost: BTreeSet::new(),
             floors: BTreeMap::new(),
             highest_floor: initial,
-            reserved: BTreeMap::new(),
+            gone: None,
+            reserved: None,
             settled: BTreeMap::new(),
             taken_over: None,
             ended: BTreeMap::new(),
@@ -286,8 +289,7 @@ impl Ledger {
         let may_be_late = !matches!(stage.role, Role::Member { .. }) || is_broken;
         let fixed = self.settled.range(from..until).next_back().map(|(settled, _)| *settled);
         // What was complete before the run is so still on nodes that remember it: nobody gives its numbers to anything else.
-        let former = self.reserved.iter().filter(|(node, _)| !self.lost.contains(node)).map(|(_, floor)| *floor).max();
-        let former = former.filter(|floor| (from..until).contains(floor));
+        let former = self.reserved.filter(|floor| (from..until).contains(floor));
         match fixed.max(former).filter(|_| !may_be_late) {
             Some(settled) => Err(Refusal::Late { from, settled }),
             None => Ok(()),

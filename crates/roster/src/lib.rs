@@ -38,6 +38,8 @@
 //!   dead one is a member of no version, and what it published counts for nothing; its node is told.
 //! * **Returns.** A machine that was lost and comes back has no part in versions that were proposed without it, whoever has
 //!   written them: its writers end before these, or are refused if they live. What it had a part in stays.
+//! * **Runs.** Where all runtimes of a job were started again, what their nodes remember as complete stays the newest version. Where a
+//!   part of it is not there it is announced as gone, until a machine that was late has that part; nobody begins with its number.
 //!
 //! # Inputs and outputs
 //!

@@ -8,7 +8,7 @@ use std::{
 use super::Home;
 use crate::{
     ledger::Ledger,
-    message::{Proposal, Refused, Report, Told},
+    message::{Proposal, Refused, Told},
     writer::{Node, Published, Record, Role, Version, Writer},
 };
 
@@ -19,6 +19,7 @@ impl Home {
         let report = known.report.clone();
         if !only_accepted {
             self.note_floor(&report);
+            self.reserve_floor();
         }
         let told: BTreeMap<Writer, &Told> = report.writers.iter().map(|told| (told.record.writer, told)).collect();
         let is_there = |one: &Refused| told.get(&one.writer).is_some_and(|told| told.numbers.contains(&one.number));
@@ -45,32 +46,6 @@ impl Home {
         if self.ledger.is_lost(node) {
             self.ledger.lose(node);
         }
-    }
-
-    /// Notes what a node had complete before the present run of the job. Which run that was, a home learns from the node's first report alone:
-    /// what was announced since then is of this run.
-    pub(super) fn note_floor(&mut self, report: &Report) {
-        let floor = match self.floors.get(&report.node) {
-            Some(floor) => *floor,
-            // Its machine may have heard of a version that the others did not.
-            None if report.floor > self.announced.version && !self.is_of_this_run(report.node) => {
-                // Where the run has begun below it already, the numbers are given twice, and its programs go on.
-                if self.announced.version == self.ledger.initial() {
-                    self.ledger.reserved.insert(report.node, report.floor);
-                }
-                report.floor
-            }
-            None => report.run_floor,
-        };
-        self.floors.insert(report.node, floor);
-        self.ledger.note_floor(&report.writers, floor);
-    }
-
-    /// Whether a machine has had a part in what was proposed in this run, under this number or a former one.
-    fn is_of_this_run(&self, node: Node) -> bool {
-        let numbers = self.numbers_of(node);
-        let names = |proposal: &Proposal| numbers.iter().any(|number| proposal.nodes.contains(number));
-        self.reported_proposals().iter().any(names)
     }
 
     /// Notes what a node's writers published as what a home accepted, before anything that is new is looked at.

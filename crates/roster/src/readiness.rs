@@ -119,8 +119,11 @@ impl Ledger {
         }
         if !rest.is_empty() {
             let share = Share { who: None, elements: rest.into() };
+            // Nobody attaches to a version of a former run: who had these is gone.
+            let is_gone = self.gone.is_some_and(|gone| version <= gone);
             match self.closure(version)? {
                 Closure::Closed => lost.push(Loss { share, cause: Cause::Unwritten }),
+                _ if is_gone => lost.push(Loss { share, cause: Cause::NodeLost }),
                 _ => waiting.push(share),
             }
         }

@@ -18,6 +18,35 @@ impl Home {
         self.replaced.extend(former);
     }
 
+    /// A node has joined.
+    pub fn admit(&mut self, node: Node) {
+        let numbers = self.numbers_of(node);
+        let is_back = numbers.len() > 1 && !numbers.iter().any(|number| self.is_there(*number));
+        self.enter(node, is_back);
+    }
+
+    /// Waits for the first report of a node, if it is new: perhaps of a machine that this home took for lost, or never knew, and that is back
+    /// with what it had.
+    fn enter(&mut self, node: Node, is_back: bool) {
+        if self.ledger.is_lost(node) {
+            return;
+        }
+        if self.is_leading && is_back {
+            self.returned.insert(node);
+        }
+        if !self.nodes.contains_key(&node) {
+            self.nodes.insert(node, None);
+            if self.is_leading {
+                self.ceilings.excuse(node);
+            }
+        }
+    }
+
+    /// Whether this home knows a node of this number, which was not lost.
+    fn is_there(&self, number: Node) -> bool {
+        self.nodes.contains_key(&number) && !self.ledger.is_lost(number)
+    }
+
     /// All numbers that a node's machine had, and its present one.
     pub(super) fn numbers_of(&self, node: Node) -> Vec<Node> {
         let former = self.replaced.iter().filter(|(_, now)| **now == node).map(|(former, _)| *former);
@@ -40,10 +69,8 @@ impl Home {
     /// this both write the same, and what the new one reports is refused. Nodes with a new decision are returned.
     pub fn replace(&mut self, former: Node, node: Node) -> BTreeSet<Node> {
         self.carry_ended(former, node);
-        let is_there = self.nodes.contains_key(&former) && !self.ledger.is_lost(former);
-        if self.is_leading && !is_there {
-            self.returned.insert(node);
-        }
+        // It may be started once more before its programs were told that others have their places.
+        let is_back = self.returned.remove(&former) || !self.is_there(former);
         let own: Vec<Writer> = self.ledger.records_of(former).map(|record| record.writer).collect();
         own.into_iter().for_each(|writer| self.ledger.forget(writer));
         self.nodes.remove(&former);
@@ -51,17 +78,12 @@ impl Home {
         if let Some(floor) = self.floors.remove(&former) {
             self.floors.insert(node, floor);
         }
-        if let Some(floor) = self.ledger.reserved.remove(&former) {
-            self.ledger.reserved.insert(node, floor);
-        }
         self.refused.remove(&former);
         self.ceilings.forget(former);
         // A ceiling that is heard of only now may name any of its numbers.
         self.replaced.values_mut().filter(|now| **now == former).for_each(|now| *now = node);
         self.replaced.insert(former, node);
-        if !self.ledger.is_lost(node) && !self.nodes.contains_key(&node) {
-            self.enter(node);
-        }
+        self.enter(node, is_back);
         self.lead(BTreeSet::from([former, node]))
     }
 }

@@ -361,7 +361,11 @@ impl Runtime {
         is_due |= decision.ceiling != self.ceiling && !self.planted.has(Bug::SilentPin);
         self.ceiling = decision.ceiling;
         self.run_floor = decision.run_floor;
-        if decision.announced.version > self.announced.version {
+        // What was announced as gone a machine that was late may have had.
+        let is_back = decision.announced.version == self.announced.version
+            && self.announced.is_gone()
+            && !decision.announced.is_gone();
+        if decision.announced.version > self.announced.version || is_back {
             self.announced = decision.announced.clone();
             self.unpinned.clear();
             events.push(Event::Complete(self.announced.version));

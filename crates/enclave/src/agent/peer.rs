@@ -34,6 +34,8 @@ const TAKEN_BYTES: usize = 16 << 20;
 const TAKEN_AGAIN: Duration = Duration::from_secs(1);
 /// How long another enclave's agent may stand still before nobody relies on it that it rings. It does something each 10 ms.
 const STILL: Duration = Duration::from_millis(200);
+/// The same before its machine has ended for good, where nobody has that one's lock: an agent may get no processor for long.
+const ENDED: Duration = Duration::from_secs(5);
 
 /// Another enclave.
 #[derive(Debug)]
@@ -160,7 +162,7 @@ impl Peer {
             self.beat = (beat, Instant::now());
         }
         // A machine whose memory changes runs, whoever has the lock: it was started without, or by who did not pass it on.
-        let has_ended = self.unlocked.is_some_and(|since| since.max(self.beat.1).elapsed() > STILL);
+        let has_ended = self.unlocked.is_some_and(|since| since.max(self.beat.1).elapsed() > ENDED);
         if !has_ended {
             self.dead = 0;
         } else if identity != 0 {

@@ -132,8 +132,11 @@ impl Desk {
         if !self.is_shared(&name, id.0) || is_coming && !self.names.discarded.contains(&id) {
             return false;
         }
-        if !matches!(self.objects.names().get(&name), Ok(None)) {
-            return false;
+        match self.objects.names().get(&name) {
+            Ok(None) => {}
+            // A program has put it back meanwhile.
+            Ok(Some(there)) if there.id == id.0 => return true,
+            Ok(Some(_)) | Err(_) => return false,
         }
         self.note_name(&name).is_kept = false;
         self.names.awaited.insert(name.clone(), id);

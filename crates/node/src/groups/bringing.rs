@@ -69,6 +69,14 @@ struct Standing {
     why: String,
 }
 
+/// What came of a step.
+struct Outcome {
+    /// How it stands then, if that can be said.
+    standing: Option<Standing>,
+    /// Where the ranks are, if nothing of them is on its way or about to be.
+    idle: Option<BTreeMap<u32, (Node, RankTold)>>,
+}
+
 /// What only the thread that brings has.
 struct Work {
     local: LocalRanks,
@@ -247,8 +255,13 @@ impl Bringing {
                     break;
                 }
             }
-            let standing = self.step(&mut work);
+            let Outcome { standing, idle } = self.step(&mut work);
+            // First, for whoever sees that a rank ended asks why.
+            let is_said = standing.is_some();
             self.answer(standing, tell);
+            if let Some(places) = idle {
+                self.end_ranks(&mut work, &places, is_said);
+            }
         }
         if work.is_following {
             for node in self.cluster.nodes().into_iter().filter(|node| *node != self.node) {
@@ -259,13 +272,13 @@ impl Bringing {
         self.change(|state| state.is_gone = true);
     }
 
-    /// Does what there is to do; how it stands then, if that can be said.
-    fn step(&self, work: &mut Work) -> Option<Standing> {
+    /// Does what there is to do; how it stands then.
+    fn step(&self, work: &mut Work) -> Outcome {
         let own = work.local.look();
         work.local.hold(&own);
         if own.size > 0 && own.ranks.len() == own.size as usize && work.ranks.is_empty() {
             // All are here, and nobody else has to be asked.
-            return Some(Standing { is_here: true, why: String::new() });
+            return Outcome { standing: Some(Standing { is_here: true, why: String::new() }), idle: None };
         }
         if !work.is_following {
             work.is_following = true;
@@ -288,16 +301,13 @@ impl Bringing {
             false => self.state().told.choose(&places, work.present),
         };
         let is_soon = work.failed.as_ref().is_some_and(|(at, _)| at.elapsed() < AGAIN);
-        match choice {
-            Some(choice) if !is_soon => self.begin(work, &places, choice),
-            Some(_) => {}
-            None if !is_waiting => self.end_ranks(work, &places),
-            None => {}
+        let is_idle = choice.is_none() && !is_waiting;
+        if let Some(choice) = choice.filter(|_| !is_soon) {
+            self.begin(work, &places, choice);
         }
-        if self.is_asking_again(work, &places) {
-            return None;
-        }
-        self.standing(work, &places)
+        let is_asking = self.is_asking_again(work, &places);
+        let standing = if is_asking { None } else { self.standing(work, &places) };
+        Outcome { standing, idle: is_idle.then_some(places) }
     }
 
     /// Asks nodes again whose runs do not seem to be one, a few times; whether it still does.
@@ -392,9 +402,9 @@ impl Bringing {
         Ok(())
     }
 
-    /// Shows that ranks ended from which nothing will come any more.
-    fn end_ranks(&self, work: &mut Work, places: &BTreeMap<u32, (Node, RankTold)>) {
-        let is_lost = |rank: &u32| self.state().lost.values().any(|ranks| ranks.contains(rank));
+    /// Shows that ranks ended from which nothing will come any more; those of nodes that were lost once observers were told of that.
+    fn end_ranks(&self, work: &mut Work, places: &BTreeMap<u32, (Node, RankTold)>, is_said: bool) {
+        let is_lost = |rank: &u32| is_said && self.state().lost.values().any(|ranks| ranks.contains(rank));
         for (rank, region) in &work.ranks {
             let ended = match places.get(rank) {
                 Some((_, told)) if told.lives => None,

@@ -125,6 +125,19 @@ fn a_node_that_joins_later_knows_all_numbers_that_a_machine_had() {
     assert_eq!(third.cluster.replaced(), expected);
 }
 
+/// All runtimes of a run end, and who begins the next one knows nothing of it: nodes are counted anew.
+#[test]
+fn a_machine_is_not_what_another_one_is_that_has_its_number_of_a_former_run() {
+    let place = Place::new();
+    drop((place.start("a"), place.start("b")));
+    std::fs::remove_file(place.options("a").identity.join("names.json")).unwrap();
+    let new = place.start("new");
+    let back = place.start("a");
+    assert_eq!(new.node(), Node(1), "as the other one was");
+    assert_eq!(back.numbers.all_former(), [back.node()]);
+    assert_eq!(new.cluster.replaced(), []);
+}
+
 /// The runtime that keeps the names is started again, and with the names it has lost who is a node. The only writer's node is not back yet.
 #[test]
 fn a_home_waits_for_nodes_that_are_not_back_since_the_names_were_lost() {

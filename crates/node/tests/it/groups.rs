@@ -81,7 +81,8 @@ fn observers_on_every_node_see_versions_of_all_ranks() {
     let mut ranks = begin(&nodes);
     ranks.iter_mut().for_each(|rank| rank.publish(1));
     let all_look = Barrier::new(ranks.len() + 3);
-    let all_look = &all_look;
+    let all_end = Barrier::new(ranks.len());
+    let (all_look, all_end) = (&all_look, &all_end);
     std::thread::scope(|scope| {
         for mut rank in ranks {
             scope.spawn(move || {
@@ -90,7 +91,8 @@ fn observers_on_every_node_see_versions_of_all_ranks() {
                     rank.publish(version);
                     std::thread::sleep(Duration::from_millis(2 + u64::from(rank.rank)));
                 }
-                // Observers are to see that they end.
+                // Observers are to see that they end, as ranks of one program do.
+                all_end.wait();
                 drop(rank);
             });
         }

@@ -1,6 +1,6 @@
 //! Objects over several nodes: each is a directory with a runtime of its own, in this process.
 
-use crate::common::watchdog;
+use crate::common::{until, watchdog};
 use crate::places::Nodes;
 use std::fmt::Debug;
 use std::time::{Duration, Instant};
@@ -491,6 +491,7 @@ fn what_programs_read_of_other_nodes_has_a_bound() {
     let mut writer = here.write("{ var v = u }").attach().unwrap();
     writer.publish(1).unwrap();
     let there = nodes.objects(1).wait("u", LONG).unwrap();
+    until("it is complete", || there.newest().unwrap() == 1);
     // 48 of 128 MiB each: three versions of 16 MiB.
     let text = "{ var v [x:2,y:1048576] = u[x+1,y] }";
     let mut readers: Vec<_> = (0..3).map(|_| there.read(text).attach().unwrap()).collect();

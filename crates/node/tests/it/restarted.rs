@@ -91,24 +91,26 @@ fn read_on(object: &Object, above: u64, version: u64) {
     assert_eq!(all.version(), version);
 }
 
-/// What is left of a former run fits to what a new node writes in this one, which began while the other one was away.
+/// What is left of a former run fits to what a new node writes in this one, which began above it while the other one was away.
 #[test]
 fn no_version_is_made_of_two_runs() {
     let _watchdog = watchdog(240);
     let mut nodes = Nodes::new("runs", 2);
-    let attach = |there: &Object| there.write(LOWER).attach().unwrap();
+    let attach = |there: &Object| there.write(LOWER).zeros().attach().unwrap();
     let ([here, there], mut upper, mut lower) = begin_second_run(&mut nodes, true, attach);
     let all = there.read(WHOLE).attach().unwrap();
-    (1..=6).for_each(|version| fill_and_publish(&mut lower, version as i32, version));
-    // Halves, too: who reads one after the other would have both runs.
-    let first = there.read(UPPER).attach().unwrap();
-    let second = here.read(LOWER).attach().unwrap();
-    for mut reader in [all, here.read(WHOLE).attach().unwrap(), first, second] {
+    assert_eq!(lower.version(), 5);
+    fill_and_publish(&mut lower, 6, 6);
+    for mut reader in [all, here.read(WHOLE).attach().unwrap(), here.read(LOWER).attach().unwrap()] {
         let read = reader.reattach(5, LONG);
         assert!(matches!(read, Err(Error::Lost { .. } | Error::LostElsewhere { .. })), "{read:?}");
     }
+    // The half that is left is of the former run, as its number is.
+    let mut left = there.read(UPPER).attach().unwrap();
+    left.reattach(5, LONG).unwrap();
+    assert_eq!(left.variable::<i32>("v").unwrap(), [105; 4]);
     fill_and_publish(&mut upper, 6, 6);
-    read_on(&there, 0, 6);
+    read_on(&there, 5, 6);
 }
 
 /// What was complete in a former run is so still for programs on the machine that remembers it: nobody else gets its numbers.
@@ -117,16 +119,19 @@ fn numbers_that_were_complete_in_a_former_run_are_given_to_nobody() {
     let _watchdog = watchdog(240);
     let mut nodes = Nodes::new("former", 2);
     let ([here, there], mut upper, ()) = begin_second_run(&mut nodes, false, |_| ());
+    // Programs of the new one would be given zeros.
+    assert_eq!(there.newest().unwrap(), 5);
+    let mut reader = there.read(WHOLE).attach().unwrap();
+    let read = reader.fill_newest(LONG, &mut [0; 32]);
+    assert!(matches!(read, Err(Error::Lost { version: 5, .. } | Error::LostElsewhere { version: 5, .. })), "{read:?}");
     let refused = there.write(LOWER).attach();
-    assert!(matches!(refused, Err(Error::NotAccepted { next: Some(6), .. })), "{refused:?}");
+    assert!(matches!(refused, Err(Error::ContentLost { version: 5, .. })), "{refused:?}");
     // Whoever goes on without what is lost begins above it.
     let mut lower = there.write(LOWER).zeros().attach().unwrap();
     assert_eq!(lower.version(), 5);
     fill_and_publish(&mut lower, 6, 6);
     fill_and_publish(&mut upper, 6, 6);
-    // Programs of the first one know of version 5, of which nobody has the other half.
-    read_on(&here, 5, 6);
-    read_on(&there, 0, 6);
+    [here, there].iter().for_each(|object| read_on(object, 5, 6));
 }
 
 /// One runtime of several is started again: the run goes on, and older versions of all nodes can still be read by their numbers.

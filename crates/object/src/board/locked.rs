@@ -25,8 +25,6 @@ pub(crate) struct LockedBoard<'a> {
     /// What the header says.
     header: Header,
     is_claimed: bool,
-    /// Whether a former object of the name, whose remover died, may have left fragments.
-    pub(crate) has_former: bool,
     /// All that it says.
     pub(crate) entries: Vec<Entry>,
 }
@@ -40,7 +38,7 @@ impl<'a> LockedBoard<'a> {
         header: Header,
         entries: Vec<Entry>,
     ) -> LockedBoard<'a> {
-        LockedBoard { board, file, file_identity, header, is_claimed: false, has_former: false, entries }
+        LockedBoard { board, file, file_identity, header, is_claimed: false, entries }
     }
 
     /// Says that nothing above a version is complete until there is an entry, or the board is let go of. What was complete above it before
@@ -151,10 +149,7 @@ impl<'a> LockedBoard<'a> {
         let file = self.board.own(&unforked)?;
         lock::try_lock(file, Kind::Write, LOCK_AT, 1).map_err(|failure| self.board.failed(failure))?;
         boards.folder().rename(&aside, boards.folder(), &self.board.file).map_err(failed)?;
-        *self = LockedBoard {
-            has_former: self.has_former,
-            ..LockedBoard::new(self.board, unforked, about.identity, header, kept)
-        };
+        *self = LockedBoard::new(self.board, unforked, about.identity, header, kept);
         Ok(())
     }
 

@@ -64,6 +64,7 @@ impl fmt::Display for Part {
         let Part { who, elements, cause } = self;
         match who {
             Some(who) => write!(f, "{elements} of {who}")?,
+            None if self.cause == Some(Cause::NodeLost) => return write!(f, "{elements}, which nobody has any more"),
             None => write!(f, "{elements}, which nobody has attached")?,
         }
         match cause {

@@ -239,7 +239,7 @@ fn who_waits_for_no_other_writer_still_hears_whether_the_fragment_counts() {
             };
             // What it does until then tells nobody anything: it looks again and again.
             std::thread::sleep(Duration::from_millis(50));
-            relay.decide(own, verdict.clone()).unwrap();
+            patiently(|| relay.decide(own, verdict.clone()));
             attaching.join().unwrap()
         });
         match verdict {
@@ -489,6 +489,16 @@ fn who_comes_after_an_heir_that_died_has_the_content_once_the_home_says_whose_it
     }
 }
 
+/// Whoever attaches may have the board for longer than a runtime waits for it: that tries again.
+fn patiently(mut writes: impl FnMut() -> Result<(), Error>) {
+    loop {
+        match writes() {
+            Err(Error::Locked { .. }) => {}
+            outcome => return outcome.unwrap(),
+        }
+    }
+}
+
 fn come_after(is_accepted: bool) {
     let dir = Dir::new("after");
     let (object, mut relay, mut own, mut dying) = local(&dir);
@@ -519,8 +529,8 @@ fn come_after(is_accepted: bool) {
         // Version 2 was whole before it, as the home says when this node's runtime is back.
         std::thread::sleep(Duration::from_millis(1500));
         match is_accepted {
-            true => relay.end(heir, 2).unwrap(),
-            false => relay.decide(heir, Err("version 2 is complete".into())).unwrap(),
+            true => patiently(|| relay.end(heir, 2)),
+            false => patiently(|| relay.decide(heir, Err("version 2 is complete".into()))),
         }
         let content = attaching.join().unwrap().unwrap();
         assert_eq!(content, [2_i32; 4].map(i32::to_ne_bytes).concat());

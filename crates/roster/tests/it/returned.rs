@@ -111,7 +111,8 @@ fn no_version_is_made_of_two_runs() {
             exchange(&mut home, &mut [&mut left, &mut new]);
         }
         let announced = home.announced().version;
-        assert_eq!(announced, if floor == 0 { 5 } else { 0 }, "without a floor nobody can know");
+        // Without a floor nobody can know; what the new node remembers is gone.
+        assert_eq!(announced, if floor == 0 { 5 } else { new_floor });
         let readiness = home.ledger().readiness(5, &range(0, 8)).unwrap();
         assert_eq!(matches!(readiness, Readiness::Lost(_)), floor > 0, "{readiness:?}");
         [&mut left, &mut new]
@@ -141,6 +142,7 @@ fn nobody_begins_with_numbers_that_were_complete_before_the_run() {
     left.publish(who(0, 0).writer, 5).unwrap();
     let mut home = Home::new(1, range(0, 8), 0, [0, 1].map(Node));
     exchange(&mut home, &mut [&mut left, &mut new]);
+    assert_eq!((new.announced().version, new.announced().is_gone()), (5, true), "its programs would be given zeros");
     for from in [1, 5] {
         new.declare(who(1, from), Stage::member(from.into(), range(4, 8))).unwrap();
         let refused = exchange(&mut home, &mut [&mut left, &mut new]);
@@ -153,6 +155,38 @@ fn nobody_begins_with_numbers_that_were_complete_before_the_run() {
     new.publish(who(1, 6).writer, 6).unwrap();
     exchange(&mut home, &mut [&mut left, &mut new]);
     assert_eq!(home.announced().version, 6);
+}
+
+/// All runtimes were started again, and the home begins before one of them is there.
+#[test]
+fn what_was_complete_is_so_again_when_a_machine_that_was_late_has_the_rest_of_it() {
+    for revisions in [1, 2] {
+        let (mut left, mut late, mut new) = (node(0), node(1), node(2));
+        for (node, number, elements) in [(&mut left, 0, range(0, 4)), (&mut late, 1, range(4, 8))] {
+            node.set_floor(5, 0);
+            node.restore(who(number, number), vec![Stage::member(1, elements)]);
+            [4, 5].into_iter().for_each(|version| node.publish(who(number, number).writer, version).unwrap());
+        }
+        let mut home = Home::new(1, range(0, 8), 0, [0, 2].map(Node));
+        for revision in 1..=revisions {
+            home = Home::new(revision, range(0, 8), 0, [0, 2].map(Node));
+            [&mut left, &mut new].into_iter().for_each(|node| node.follow(revision));
+            exchange(&mut home, &mut [&mut left, &mut new]);
+            assert_eq!((home.announced().version, home.announced().is_gone()), (5, true));
+        }
+        late.follow(revisions);
+        home.admit(Node(1));
+        let refused = exchange(&mut home, &mut [&mut left, &mut late, &mut new]);
+        assert_eq!(refused, Vec::new());
+        for node in [&left, &late, &new] {
+            assert_eq!((node.announced().version, node.announced().is_gone()), (5, false), "{:?}", node.node());
+        }
+        assert_eq!(left.report().pins.len() + late.report().pins.len(), 2, "nobody lets go of it");
+        for version in [4, 5] {
+            let readiness = home.ledger().readiness(version, &range(0, 8)).unwrap();
+            assert!(matches!(readiness, Readiness::Ready(_)), "{version}: {readiness:?}");
+        }
+    }
 }
 
 /// A run began without the machine that remembers one before it, and has versions of its own, or has accepted who writes them, when that is

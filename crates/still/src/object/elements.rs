@@ -12,7 +12,7 @@ use stillframe_object::{Error, Object, ReadFragment};
 const PATIENCE: Duration = Duration::from_secs(10);
 
 /// How long the next version is waited for where the newest cannot be had any more.
-const SOON: Duration = Duration::from_secs(1);
+const SOON: Duration = Duration::from_secs(10);
 
 /// Elements of one version, packed, the last axis fastest.
 pub struct Elements {

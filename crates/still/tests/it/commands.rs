@@ -288,7 +288,7 @@ fn watch_counts_what_happens_in_an_interval() {
     let mut command = scene.command(&["watch", "busy", "--json", "--interval", "0.3"]);
     let mut child = Guard(command.stdout(Stdio::piped()).spawn().unwrap());
     let lines = BufReader::new(child.0.stdout.take().unwrap()).lines();
-    // Until both lines were read, however long the command takes to begin.
+    // Until the lines were read, however long the command takes to begin.
     let watched = Arc::new(AtomicBool::new(false));
     let stop = Arc::clone(&watched);
     let publish = std::thread::spawn(move || {
@@ -299,13 +299,20 @@ fn watch_counts_what_happens_in_an_interval() {
         }
         region
     });
-    let samples: Vec<serde_json::Value> =
-        lines.take(2).map(|line| serde_json::from_str(&line.unwrap()).unwrap()).collect();
+    // In some interval the publisher may get no processor.
+    let mut samples: Vec<serde_json::Value> = Vec::new();
+    let is_busy = |sample: &serde_json::Value| {
+        let number = |name: &str| sample["regions"][0][name].as_f64().unwrap_or_default();
+        number("publish_rate_hz") > 1.0 && number("publish_ms") > 0.0
+    };
+    for line in lines {
+        samples.push(serde_json::from_str(&line.unwrap()).unwrap());
+        if samples.len() >= 2 && samples.iter().any(is_busy) {
+            break;
+        }
+    }
     watched.store(true, Ordering::Relaxed);
-    let busiest =
-        samples.iter().map(|sample| sample["regions"][0]["publish_rate_hz"].as_f64().unwrap()).fold(0.0, f64::max);
-    assert!(busiest > 1.0, "{samples:?}");
-    assert!(samples.iter().any(|sample| sample["regions"][0]["publish_ms"].as_f64().is_some_and(|ms| ms > 0.0)));
+    assert!(samples.iter().any(is_busy), "{samples:?}");
     assert!(samples[1]["regions"][0]["plane_bytes"].as_u64().unwrap() > 0, "{samples:?}");
     // The pipe is closed here: the command ends by itself, and well.
     until("the end of watch", || child.0.try_wait().unwrap().is_some());

@@ -37,7 +37,7 @@ const ATTEMPTS: usize = 1000;
 const POLL_MAX: Duration = Duration::from_millis(5);
 
 /// How long a rank may go on without a version above that of one which ended, before observers take it for an accident.
-const GRACE: Duration = Duration::from_secs(1);
+const GRACE: Duration = Duration::from_secs(10);
 
 /// Options for opening a group.
 #[derive(Debug, Clone)]

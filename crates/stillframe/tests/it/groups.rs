@@ -297,7 +297,8 @@ fn a_rank_that_ended_long_before_the_others_is_no_accident() {
     let (mut slow, mut fast) = (ranks.pop().unwrap(), ranks.pop().unwrap());
     (1..=3).for_each(|version| fast.publish(version));
     drop(fast);
-    std::thread::sleep(Duration::from_millis(1200));
+    // Longer than observers wait for ranks that end apart.
+    std::thread::sleep(Duration::from_millis(10_100));
     (1..=3).for_each(|version| slow.publish(version));
     let group = group(dir.path());
     let mut snapshots = group.snapshots(false, LONG);
