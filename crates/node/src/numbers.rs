@@ -166,7 +166,20 @@ impl Numbers {
         self.peers.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// This machine leaves the job, or has left a former run of it. If it comes back nobody has its number.
+    /// These are other machines: the numbers that this one had in a former run are not its own any more. Where its last one is among them
+    /// it knows nothing of the present run.
+    pub(crate) fn forget(&self, others: &BTreeSet<Node>) {
+        if self.former().is_some_and(|own| others.contains(&own)) {
+            return self.leave();
+        }
+        let mut noted = self.noted();
+        if let Some(known) = noted.clone().filter(|known| known.former.iter().any(|node| others.contains(node))) {
+            let former = known.former.iter().copied().filter(|node| !others.contains(node)).collect();
+            let _ = self.write(&mut noted, Noted { former, ..known });
+        }
+    }
+
+    /// This machine leaves the job. If it comes back nobody has its number.
     pub(crate) fn leave(&self) {
         self.peers_file().remove();
         // In another run of the job these numbers may be other machines'.
@@ -248,6 +261,12 @@ mod tests {
         (9..90).for_each(|number| third.join(Node(number)).unwrap());
         let kept: Vec<Node> = (90 - FORMER_MAX as u32..90).map(Node).collect();
         assert_eq!((third.all_former(), Numbers::open(regions.path(), 1).all_former()), (kept.clone(), kept));
+        let oldest = third.all_former()[0];
+        third.forget(&BTreeSet::from([oldest, Node(1000)]));
+        assert!(
+            !third.all_former().contains(&oldest) && third.former() == Some(Node(89)),
+            "others are what it was once"
+        );
         third.leave();
         let fourth = Numbers::open(regions.path(), 1);
         assert_eq!((fourth.former(), fourth.highest()), (None, Some(Node(89))));
@@ -283,6 +302,10 @@ mod tests {
         assert_eq!((other.highest(), other.memory()), (Some(Node(5)), first.memory()));
         other.join(Node(7)).unwrap();
         assert_eq!(Numbers::open(regions.path(), 2).all_former(), [Node(7)]);
+        other.forget(&BTreeSet::from([Node(6), Node(8)]));
+        assert_eq!(other.former(), Some(Node(7)));
+        other.forget(&BTreeSet::from([Node(7)]));
+        assert_eq!((other.former(), other.highest()), (None, Some(Node(7))));
         assert_eq!(Numbers::open(regions.path(), 1).all_former(), []);
     }
 

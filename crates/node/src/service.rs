@@ -157,10 +157,8 @@ impl Service {
         let etcd = open(&names, &identity, options.lease)?;
         let nodes = etcd.nodes().map_err(|error| names.explain(error))?;
         // Another run of the job counted anew: what this machine was before, other machines are now.
-        let formers = numbers.all_former();
-        if nodes.iter().any(|(node, info)| formers.contains(node) && info.memory != numbers.memory()) {
-            numbers.leave();
-        }
+        let others = nodes.iter().filter(|(_, info)| info.memory != numbers.memory()).map(|(node, _)| *node);
+        numbers.forget(&others.collect());
         let former = numbers.former();
         let namesakes = check_namesakes(&nodes, &options.name, former, address, &identity, &linking)?;
         let above = match numbers.highest() {

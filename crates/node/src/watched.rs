@@ -118,7 +118,6 @@ impl Watched {
         (self.has_name, self.has_told) = (false, false);
         self.verdicts.clear();
         self.ended.clear();
-        self.decided.clear();
     }
 
     /// The object was removed: fragments of it are filled no more.

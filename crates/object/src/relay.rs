@@ -144,8 +144,9 @@ impl Relay {
     pub fn begin_anew(&mut self, first: u32) -> Result<()> {
         let mut board = self.shared.board.lock_within(SOON)?;
         board.skip_numbers(first)?;
-        let early: Vec<u32> =
-            Members::of_locked(&self.shared, &board)?.list.range(..first).map(|(number, _)| *number).collect();
+        let members = Members::of_locked(&self.shared, &board)?;
+        let early = members.list.range(..first).filter(|(_, member)| member.is_undecided()).map(|(number, _)| *number);
+        let early: Vec<u32> = early.collect();
         let why = "the object had just come back to this node when the fragment was attached: attach again";
         board.add_all(
             early.iter().map(|number| Entry::Refuse { number: *number, why: why.into(), next: None }).collect(),
@@ -386,10 +387,8 @@ impl Relay {
         let is_new = self.announce(version)?;
         let newest = self.complete.as_ref().and_then(|(region, _)| region.newest());
         // Also of a version that was given up, and is there after all.
-        if newest == Some(version) {
-            self.had = None;
-        }
-        Ok(is_new)
+        let was_given_up = newest == Some(version) && self.had.take().is_some();
+        Ok(is_new || was_given_up)
     }
 
     /// Tells this node's programs that a version may have been complete and is nobody's any more, so that whoever goes on begins above it;

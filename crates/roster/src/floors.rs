@@ -27,8 +27,9 @@ impl Ledger {
 
     /// Whether some members have a version of this number from a former run, and others can only have it from this one.
     pub(crate) fn is_of_two_runs(&self, version: Version) -> bool {
-        // In what was proposed in this run all have their part of it.
-        if version > self.highest_floor || self.settled.contains_key(&version) {
+        // In what was proposed in this run all have their part of it; not so in what was announced as gone.
+        let is_proposed = self.settled.contains_key(&version) && self.gone != Some(version);
+        if version > self.highest_floor || is_proposed {
             return false;
         }
         let members = || self.records().filter(|record| record.elements(version).is_some());

@@ -54,6 +54,8 @@ pub struct Home {
     floors: BTreeMap<Node, Version>,
     /// The version of a former run that is announced as gone, as long as nothing else is.
     former: Option<Version>,
+    /// Whether programs of this run have begun at or below a version that was complete in a former one.
+    has_begun: bool,
     readers: Derived<Readers>,
 }
 
@@ -91,6 +93,7 @@ impl Home {
             returned: BTreeSet::new(),
             floors: BTreeMap::new(),
             former: None,
+            has_begun: false,
             readers: Derived::default(),
         }
     }
@@ -179,6 +182,10 @@ impl Home {
             self.merge(node, false);
             self.announce_floor();
             self.name_heirs(displaced);
+            // Its programs know by now.
+            if self.refused.get(&node).is_none_or(Vec::is_empty) {
+                self.returned.remove(&node);
+            }
             touched.extend(self.settle_disputes());
             touched.extend(self.ledger.unheard());
         }
@@ -233,7 +240,9 @@ impl Home {
             let holds = |node: &Node, version| self.known(*node).is_some_and(|known| pins(&known.report, version));
             let is_held = |pin: &&Proposal| pin.nodes.iter().all(|node| holds(node, pin.version));
             let held = self.reports().flat_map(|report| report.pins.iter().filter(is_held));
-            let announced = self.reports().map(|report| &report.announced).chain(held).max().cloned();
+            // What was announced as gone a machine that was late may have had.
+            let order = |one: &&Proposal| (one.version, !one.is_gone(), one.epoch);
+            let announced = self.reports().map(|report| &report.announced).chain(held).max_by_key(order).cloned();
 
             // A node that holds it no more may have held it; of one that is lost nobody knows.
             let held_once = |node: &Node, version| match self.known(*node) {

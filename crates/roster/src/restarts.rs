@@ -1,6 +1,6 @@
 //! Machines whose runtime was started again, as another node: what they had is neither lost nor reported by its former name.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, btree_map::Entry};
 
 use super::Home;
 use crate::writer::{Node, Writer};
@@ -34,11 +34,10 @@ impl Home {
         if self.is_leading && is_back {
             self.returned.insert(node);
         }
-        if !self.nodes.contains_key(&node) {
-            self.nodes.insert(node, None);
-            if self.is_leading {
-                self.ceilings.excuse(node);
-            }
+        let Entry::Vacant(vacant) = self.nodes.entry(node) else { return };
+        vacant.insert(None);
+        if self.is_leading {
+            self.ceilings.excuse(node);
         }
     }
 

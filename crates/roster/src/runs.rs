@@ -19,15 +19,20 @@ impl Home {
     /// Notes what a node had complete before the present run of the job. Which run that was, a home learns from the node's first report alone:
     /// what was announced since then is of this run.
     pub(super) fn note_floor(&mut self, report: &Report) {
-        let is_unknown = report.floor > self.announced.version || self.announced.is_gone();
+        let is_unknown = || report.floor > self.announced.version || self.is_former_announced();
         let floor = match self.floors.get(&report.node) {
             Some(floor) => *floor,
             // Its machine may have heard of a version that the others did not.
-            None if is_unknown && !self.is_of_this_run(report.node) => report.floor,
+            None if is_unknown() && !self.is_of_this_run(report.node) => report.floor,
             None => report.run_floor,
         };
         self.floors.insert(report.node, floor);
         self.ledger.note_floor(&report.writers, floor);
+    }
+
+    /// Whether no version of this run is known to be complete, and what is announced as gone can only be of a former one.
+    fn is_former_announced(&self) -> bool {
+        self.former.is_some() || self.announced.is_gone() && self.reported_proposals().iter().all(Proposal::is_gone)
     }
 
     /// Whether a machine has had a part in what was proposed in this run, under this number or a former one.
@@ -41,28 +46,30 @@ impl Home {
     /// only now are refused below. The floors of all nodes that have reported are noted, and which fragments were accepted.
     pub(super) fn reserve_floor(&mut self) {
         let (initial, announced) = (self.ledger.initial(), self.announced.version);
-        if announced > initial && !self.announced.is_gone() {
+        if self.has_begun || announced > initial && !self.announced.is_gone() {
             return;
         }
         let highest = self.floors.iter().filter(|(node, _)| !self.is_lost(**node)).map(|(_, floor)| *floor).max();
         let Some(floor) = highest.filter(|floor| *floor > initial && *floor >= announced) else { return };
         if floor == announced {
-            (self.former, self.ledger.gone) = (Some(floor), Some(floor));
+            if self.is_former_announced() {
+                (self.former, self.ledger.gone) = (Some(floor), Some(floor));
+            }
             return;
         }
         let begins = |record: &Record| {
             record.stages.iter().any(|stage| stage.from <= floor && matches!(stage.role, Role::Member { .. }))
         };
         let is_of_run = |record: &Record| !self.ledger.floors.contains_key(&record.writer);
-        if !self.ledger.records().any(|record| is_of_run(record) && begins(record)) {
-            self.ledger.reserved = Some(floor);
-        }
+        // Also while the runtime of its node is started again, and nobody tells of it.
+        self.has_begun = self.ledger.records().any(|record| is_of_run(record) && begins(record));
+        self.ledger.reserved = (!self.has_begun).then_some(floor);
     }
 
     /// Announces the version whose number is reserved as gone, unless all of it is there. What the nodes reported is merged.
     pub(super) fn announce_floor(&mut self) {
         let Some(floor) = self.ledger.reserved.take() else { return };
-        if !self.ledger.is_whole(floor).unwrap_or(false) {
+        if !self.is_retiring() && !self.ledger.is_whole(floor).unwrap_or(false) {
             self.give_up_proposal();
             self.announced = Proposal::gone(floor);
             self.ledger.settle(floor, floor);

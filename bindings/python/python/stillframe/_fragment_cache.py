@@ -82,8 +82,8 @@ class FragmentCache:
     def _giving(self) -> Iterator[None]:
         """Fragments are given back, from before they are taken out of what is kept: a read that finds nothing there waits for them."""
         giver = object()
-        self._givers[giver] = os.getpid()
         try:
+            self._givers[giver] = os.getpid()
             yield
         finally:
             # In this order: a read that is refused looks at both in the other one.

@@ -135,7 +135,7 @@ impl Desk {
         match self.objects.names().get(&name) {
             Ok(None) => {}
             // A program has put it back meanwhile.
-            Ok(Some(there)) if there.id == id.0 => return true,
+            Ok(Some(there)) if there.id == id.0 && self.names.discarded.contains(&id) => return true,
             Ok(Some(_)) | Err(_) => return false,
         }
         self.note_name(&name).is_kept = false;

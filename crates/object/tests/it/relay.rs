@@ -551,6 +551,40 @@ fn a_fragment_that_does_not_count_is_told_so_at_each_publish() {
     }
 }
 
+/// The object is back on a node whose files of it were removed, and a program was quicker than its runtime.
+#[test]
+fn who_attached_before_the_runtime_began_anew_is_told_to_attach_again() {
+    let _watchdog = watchdog(60);
+    let dir = Dir::new("early");
+    let object = create(&dir);
+    let _running = run(&dir);
+    let attached = std::thread::scope(|scope| {
+        let attaching = scope.spawn(|| object.write(SECOND).attach());
+        let mut relay = object.relay();
+        while relay.look().unwrap().unwrap_or_default().is_empty() && !attaching.is_finished() {
+            std::thread::yield_now();
+        }
+        patiently(|| relay.begin_anew(7));
+        attaching.join().unwrap()
+    });
+    assert!(matches!(&attached, Err(Error::NotAccepted { why, .. }) if why.contains("attach again")), "{attached:?}");
+    let numbered = std::thread::scope(|scope| {
+        let attaching = scope.spawn(|| object.write(SECOND).attach());
+        let mut relay = object.relay();
+        let number = loop {
+            let all = relay.look().unwrap().unwrap_or_default();
+            match all.iter().find(|one| one.is_accepted.is_none()) {
+                Some(one) => break one.who.writer.serial,
+                None if attaching.is_finished() => break 0,
+                None => std::thread::yield_now(),
+            }
+        };
+        patiently(|| relay.decide(number, Ok(())));
+        attaching.join().unwrap().map(|_| number)
+    });
+    assert_eq!(numbered.unwrap(), 7);
+}
+
 /// A home that was lost with its writers may have said that versions are complete of which nobody else has anything.
 #[test]
 fn what_a_lost_node_may_have_completed_names_it_and_is_not_advised() {

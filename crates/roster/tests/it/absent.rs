@@ -329,7 +329,7 @@ fn a_writer_that_is_back_is_told_whose_elements_they_are_where_that_is_known() {
 /// What was accepted meanwhile counts: whoever was given a place goes on, though the one who had it lives and stands still.
 #[test]
 fn an_heir_goes_on_beside_a_writer_that_is_back_and_stands_still() {
-    for is_new_home in [false, true] {
+    for (is_new_home, is_again) in [(false, false), (true, false), (false, true), (true, true)] {
         let (mut home, mut stays, mut lost) =
             (Home::new(1, range(0, 8), 0, [STAYS, LOST].map(Node)), node(STAYS), node(LOST));
         let (writes, first, heir) = (who(STAYS, 0), who(LOST, 1), who(STAYS, 2));
@@ -340,7 +340,7 @@ fn an_heir_goes_on_beside_a_writer_that_is_back_and_stands_still() {
             publish(&mut lost, first, [version]);
             exchange(&mut home, &mut [&mut stays, &mut lost]);
         }
-        let back = Return { number: AGAIN[0], is_new_home, is_alive: true };
+        let mut back = Return { number: AGAIN[0], is_new_home, is_alive: true };
         let mut again = back.runtime(5, 1..=5);
         if is_new_home {
             // The home was lost with it, and the next one has never heard of it.
@@ -358,6 +358,14 @@ fn an_heir_goes_on_beside_a_writer_that_is_back_and_stands_still() {
             home.admit(Node(back.number));
         } else {
             home.replace(Node(LOST), Node(back.number));
+        }
+        if is_again {
+            // Its runtime is started once more before it has heard that.
+            home.receive(again.report());
+            let former = std::mem::replace(&mut back.number, AGAIN[1]);
+            again = back.runtime(5, 1..=5);
+            again.follow(home.revision());
+            home.replace(Node(former), Node(back.number));
         }
         let refused = exchange(&mut home, &mut [&mut stays, &mut again]);
         let is_its = |event: &Event| {

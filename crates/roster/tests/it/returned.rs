@@ -189,6 +189,92 @@ fn what_was_complete_is_so_again_when_a_machine_that_was_late_has_the_rest_of_it
     }
 }
 
+/// A run began below what a former one completed, and its machine is away when a home begins that knows of the former run alone.
+#[test]
+fn a_version_of_two_runs_is_not_brought_back_by_who_has_the_number_of_one() {
+    let (mut new, mut left) = (node(0), node(1));
+    left.set_floor(5, 0);
+    left.restore(who(1, 1), vec![Stage::member(1, range(0, 4))]);
+    left.publish(who(1, 1).writer, 5).unwrap();
+    let mut home = begin_with(&mut new, who(0, 0), 1, range(4, 8));
+    home.admit(Node(1));
+    for version in 1..=5 {
+        new.publish(who(0, 0).writer, version).unwrap();
+        exchange(&mut home, &mut [&mut new, &mut left]);
+    }
+    home = Home::new(2, range(0, 8), 0, [Node(1)]);
+    left.follow(2);
+    exchange(&mut home, &mut [&mut left]);
+    assert_eq!((home.announced().version, home.announced().is_gone()), (5, true));
+    let mut back = restarted(0, 2, &[1, 2, 3, 4, 5]);
+    back.follow(2);
+    home.learn_replaced([(Node(0), Node(2))]);
+    home.admit(Node(2));
+    exchange(&mut home, &mut [&mut left, &mut back]);
+    assert!(home.announced().is_gone(), "{:?}", home.announced());
+    let readiness = home.ledger().readiness(5, &range(0, 8)).unwrap();
+    assert!(matches!(readiness, Readiness::Lost(_)), "{readiness:?}");
+}
+
+/// A run has begun below what a former one completed: it goes on where the runtime of its only machine is started again.
+#[test]
+fn a_run_goes_on_while_the_runtime_that_began_it_is_started_again() {
+    let (mut new, mut left) = (node(0), node(1));
+    left.set_floor(5, 0);
+    left.restore(who(1, 1), vec![Stage::member(1, range(0, 4))]);
+    left.die(who(1, 1).writer);
+    let mut home = begin_with(&mut new, who(0, 0), 1, range(4, 8));
+    home.admit(Node(1));
+    exchange(&mut home, &mut [&mut new, &mut left]);
+    home.replace(Node(0), Node(2));
+    exchange(&mut home, &mut [&mut left]);
+    assert_eq!(home.announced().version, 0, "its programs go on below that");
+    let mut again = restarted(0, 2, &[1]);
+    exchange(&mut home, &mut [&mut left, &mut again]);
+    left.declare(who(1, 3), Stage::member(1, range(0, 4))).unwrap();
+    left.publish(who(1, 3).writer, 1).unwrap();
+    exchange(&mut home, &mut [&mut left, &mut again]);
+    assert_eq!(home.announced().version, 1);
+}
+
+/// A home was lost with the only writer of the newest versions. What a machine whose runtime was started again has of older ones is of this run.
+#[test]
+fn older_versions_stay_where_a_home_is_lost_after_a_runtime_was_started_again() {
+    let (mut first, mut again, mut newest) = (node(0), node(1), node(5));
+    let mut home = Home::new(1, range(0, 8), 0, [0, 1, 5].map(Node));
+    home.set_margin(4);
+    first.declare(who(0, 0), Stage::member(1, range(0, 4))).unwrap();
+    again.declare(who(1, 1), Stage::member(1, range(4, 8))).unwrap();
+    for version in 1..=5 {
+        first.publish(who(0, 0).writer, version).unwrap();
+        again.publish(who(1, 1).writer, version).unwrap();
+        exchange(&mut home, &mut [&mut first, &mut again, &mut newest]);
+    }
+    first.declare(who(0, 0), Stage::left(6)).unwrap();
+    again.declare(who(1, 1), Stage::left(6)).unwrap();
+    exchange(&mut home, &mut [&mut first, &mut again, &mut newest]);
+    newest.declare(who(5, 5), Stage::member(6, range(0, 8))).unwrap();
+    for version in 6..=8 {
+        newest.publish(who(5, 5).writer, version).unwrap();
+        exchange(&mut home, &mut [&mut first, &mut again, &mut newest]);
+    }
+    assert_eq!(home.announced().version, 8);
+    again = node(2);
+    again.restore(who(2, 1), vec![Stage::member(1, range(4, 8)), Stage::left(6)]);
+    (1..=5).for_each(|version| again.publish(who(2, 1).writer, version).unwrap());
+    again.set_floor(8, 0);
+    home = Home::new(2, range(0, 8), 0, [0, 2].map(Node));
+    home.set_replaced([(Node(1), Node(2))]);
+    home.lose(Node(5));
+    [&mut first, &mut again].into_iter().for_each(|node| node.follow(2));
+    exchange(&mut home, &mut [&mut first, &mut again]);
+    assert!(home.announced().version > 8 && home.announced().is_gone(), "{:?}", home.announced());
+    for version in 3..=5 {
+        let readiness = home.ledger().readiness(version, &range(0, 8)).unwrap();
+        assert!(matches!(readiness, Readiness::Ready(_)), "{version}: {readiness:?}");
+    }
+}
+
 /// A run began without the machine that remembers one before it, and has versions of its own, or has accepted who writes them, when that is
 /// there.
 #[test]
