@@ -186,8 +186,8 @@ impl Heard {
         if revision < self.at.0 || revision == self.at.0 && serial < self.at.1 {
             return Ok(false);
         }
-        // On a former connection it may come after the whole one that makes it old.
-        if (revision, serial) == self.at && base != Some(serial) && !self.is_partial {
+        // On a former connection it, or a part of it, may come after the whole one that makes it old.
+        if (revision, serial) == self.at && !self.is_partial {
             return Ok(false);
         }
         // Of one that is here in part the rest has to come first.
@@ -320,6 +320,18 @@ mod tests {
         let changes = told.news(Some(parts[0].serial));
         assert_eq!(hear(&mut heard, changes[0].clone()), Err(Missing));
         parts.into_iter().chain(changes).for_each(|part| assert_eq!(hear(&mut heard, part), Ok(true)));
+        assert!(is_same(&told, &heard) && !heard.is_behind());
+    }
+
+    #[test]
+    fn a_part_that_comes_after_the_whole_says_nothing_new() {
+        let mut told = Told::default();
+        let text = "u".repeat(PART_BYTES / 3);
+        told.note((0..10).map(|process| (writer(process), Some(declared(process, 1, &text)))));
+        let (parts, mut heard) = (told.news(None), Heard::default());
+        parts.iter().for_each(|part| assert_eq!(hear(&mut heard, part.clone()), Ok(true)));
+        // Of a former connection.
+        assert_eq!(hear(&mut heard, parts[1].clone()), Ok(false));
         assert!(is_same(&told, &heard) && !heard.is_behind());
     }
 

@@ -54,8 +54,8 @@ pub struct Home {
     floors: BTreeMap<Node, Version>,
     /// The version of a former run that is announced as gone, as long as nothing else is.
     former: Option<Version>,
-    /// Whether programs of this run have begun at or below a version that was complete in a former one.
-    has_begun: bool,
+    /// The first version that somebody of this run writes on each node, from before any of its versions was announced.
+    begun: BTreeMap<Node, Version>,
     readers: Derived<Readers>,
 }
 
@@ -93,7 +93,7 @@ impl Home {
             returned: BTreeSet::new(),
             floors: BTreeMap::new(),
             former: None,
-            has_begun: false,
+            begun: BTreeMap::new(),
             readers: Derived::default(),
         }
     }
@@ -159,10 +159,8 @@ impl Home {
             self.is_fenced = true;
         }
         let is_others = report.revision != self.revision;
-        let known = self.nodes.get_mut(&node).filter(|_| !is_others);
-        let Some(known) = known.filter(|_| !self.is_fenced && !self.ledger.is_lost(node)) else {
-            return BTreeSet::new();
-        };
+        let is_heard = !is_others && !self.is_fenced && !self.ledger.is_lost(node);
+        let Some(known) = self.nodes.get_mut(&node).filter(|_| is_heard) else { return BTreeSet::new() };
         let is_first = known.is_none();
         match known {
             Some(known) if known.report.serial >= report.serial && !self.ledger.planted.has(Bug::OldReports) => {
@@ -180,7 +178,9 @@ impl Home {
         if self.is_leading {
             let displaced = if is_first { self.exclude_returned(node) } else { Vec::new() };
             self.merge(node, false);
-            self.announce_floor();
+            if self.announce_floor() {
+                touched.extend(self.nodes.keys());
+            }
             self.name_heirs(displaced);
             // Its programs know by now.
             if self.refused.get(&node).is_none_or(Vec::is_empty) {
@@ -293,6 +293,8 @@ impl Home {
                 self.announced = proposal;
                 // From here on the run goes by its own numbers.
                 self.former = None;
+                let version = self.announced.version;
+                self.ledger.gone.take_if(|gone| *gone == version);
             } else if self.can_be_pinned(&proposal, touched) {
                 self.proposed = Some(proposal);
                 return false;

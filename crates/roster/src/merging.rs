@@ -43,6 +43,9 @@ impl Home {
                 self.ledger.note(told.record.writer, self.published(told));
             }
         }
+        if !only_accepted {
+            self.note_begun(node);
+        }
         if self.ledger.is_lost(node) {
             self.ledger.lose(node);
         }

@@ -77,6 +77,9 @@ impl Home {
         if let Some(floor) = self.floors.remove(&former) {
             self.floors.insert(node, floor);
         }
+        if let Some(begun) = self.begun.remove(&former) {
+            self.begun.insert(node, begun);
+        }
         self.refused.remove(&former);
         self.ceilings.forget(former);
         // A ceiling that is heard of only now may name any of its numbers.

@@ -42,11 +42,29 @@ impl Home {
         self.reported_proposals().iter().any(names)
     }
 
+    /// Notes with which versions a node's writers of this run begin: it goes on also while their runtime is started again, and nobody tells of
+    /// them.
+    pub(super) fn note_begun(&mut self, node: Node) {
+        if self.announced.is_gone() {
+            match self.ledger.records_of(node).filter_map(|record| self.first_of_run(record)).min() {
+                Some(begun) => _ = self.begun.insert(node, begun),
+                None => _ = self.begun.remove(&node),
+            }
+        }
+    }
+
+    /// The first version of which a writer has elements, if it is of this run.
+    fn first_of_run(&self, record: &Record) -> Option<Version> {
+        let mut members = record.stages.iter().filter(|stage| matches!(stage.role, Role::Member { .. }));
+        let first = members.next().filter(|_| !self.ledger.floors.contains_key(&record.writer));
+        first.map(|stage| stage.from)
+    }
+
     /// Reserves the numbers of former runs, where no version of this run was announced, and none of them can be: fragments that are declared
     /// only now are refused below. The floors of all nodes that have reported are noted, and which fragments were accepted.
     pub(super) fn reserve_floor(&mut self) {
         let (initial, announced) = (self.ledger.initial(), self.announced.version);
-        if self.has_begun || announced > initial && !self.announced.is_gone() {
+        if announced > initial && !self.announced.is_gone() {
             return;
         }
         let highest = self.floors.iter().filter(|(node, _)| !self.is_lost(**node)).map(|(_, floor)| *floor).max();
@@ -57,25 +75,27 @@ impl Home {
             }
             return;
         }
-        let begins = |record: &Record| {
-            record.stages.iter().any(|stage| stage.from <= floor && matches!(stage.role, Role::Member { .. }))
-        };
-        let is_of_run = |record: &Record| !self.ledger.floors.contains_key(&record.writer);
-        // Also while the runtime of its node is started again, and nobody tells of it.
-        self.has_begun = self.ledger.records().any(|record| is_of_run(record) && begins(record));
-        self.ledger.reserved = (!self.has_begun).then_some(floor);
+        self.ledger.reserved = (!self.has_begun(floor)).then_some(floor);
     }
 
-    /// Announces the version whose number is reserved as gone, unless all of it is there. What the nodes reported is merged.
-    pub(super) fn announce_floor(&mut self) {
-        let Some(floor) = self.ledger.reserved.take() else { return };
-        if !self.is_retiring() && !self.ledger.is_whole(floor).unwrap_or(false) {
-            self.give_up_proposal();
-            self.announced = Proposal::gone(floor);
-            self.ledger.settle(floor, floor);
-            self.ledger.gone = Some(floor);
-            self.former = Some(floor);
+    /// Whether somebody of this run has begun at or below a version.
+    fn has_begun(&self, version: Version) -> bool {
+        let silent = self.begun.iter().filter(|(node, _)| !self.is_lost(**node)).map(|(_, begun)| *begun);
+        let mut begun = self.ledger.records().filter_map(|record| self.first_of_run(record)).chain(silent);
+        begun.any(|begun| begun <= version)
+    }
+
+    /// Announces the version whose number is reserved as gone, unless all of it is there; whether it did. What the nodes reported is merged.
+    pub(super) fn announce_floor(&mut self) -> bool {
+        let Some(floor) = self.ledger.reserved.take() else { return false };
+        if self.is_retiring() || self.ledger.is_whole(floor).unwrap_or(false) {
+            return false;
         }
+        self.give_up_proposal();
+        self.announced = Proposal::gone(floor);
+        self.ledger.settle(floor, floor);
+        (self.former, self.ledger.gone) = (Some(floor), Some(floor));
+        true
     }
 
     /// The version of a former run that was announced as gone, if a machine that was late has the rest of it.

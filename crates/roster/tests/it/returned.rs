@@ -189,6 +189,19 @@ fn what_was_complete_is_so_again_when_a_machine_that_was_late_has_the_rest_of_it
     }
 }
 
+/// A home leads before the node joins that remembers a former run: those that were there are told, too, for their programs would be given zeros.
+#[test]
+fn all_nodes_are_told_what_one_remembers_that_joins_later() {
+    let (mut left, mut new) = (node(0), node(1));
+    left.set_floor(5, 0);
+    let mut home = Home::new(1, range(0, 8), 0, [Node(1)]);
+    exchange(&mut home, &mut [&mut new]);
+    home.admit(Node(0));
+    let told = home.receive(left.report());
+    assert!([0, 1].iter().all(|number| told.contains(&Node(*number))), "{told:?}");
+    assert_eq!(home.decision(Node(1)).unwrap().announced.version, 5);
+}
+
 /// A run began below what a former one completed, and its machine is away when a home begins that knows of the former run alone.
 #[test]
 fn a_version_of_two_runs_is_not_brought_back_by_who_has_the_number_of_one() {
@@ -219,14 +232,22 @@ fn a_version_of_two_runs_is_not_brought_back_by_who_has_the_number_of_one() {
 /// A run has begun below what a former one completed: it goes on where the runtime of its only machine is started again.
 #[test]
 fn a_run_goes_on_while_the_runtime_that_began_it_is_started_again() {
+    [true, false].into_iter().for_each(start_again);
+}
+
+fn start_again(is_there: bool) {
     let (mut new, mut left) = (node(0), node(1));
     left.set_floor(5, 0);
     left.restore(who(1, 1), vec![Stage::member(1, range(0, 4))]);
     left.die(who(1, 1).writer);
     let mut home = begin_with(&mut new, who(0, 0), 1, range(4, 8));
-    home.admit(Node(1));
-    exchange(&mut home, &mut [&mut new, &mut left]);
+    // The other one is there before, or comes only then.
+    if is_there {
+        home.admit(Node(1));
+        exchange(&mut home, &mut [&mut new, &mut left]);
+    }
     home.replace(Node(0), Node(2));
+    home.admit(Node(1));
     exchange(&mut home, &mut [&mut left]);
     assert_eq!(home.announced().version, 0, "its programs go on below that");
     let mut again = restarted(0, 2, &[1]);
