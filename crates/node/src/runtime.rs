@@ -115,6 +115,8 @@ impl Runtime {
         let exits = Arc::new(Exits::new()?);
         let memory = Memory::new(memory_bytes);
         let mut desk = Desk::new(node, objects.clone(), cluster.clone(), network.clone(), memory, exits.clone());
+        // What the one before had filled counts against no bound any more.
+        objects.remove_filled()?;
         desk.begin()?;
         let clients = Clients::default();
         let tell = {

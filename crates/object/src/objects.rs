@@ -390,6 +390,15 @@ impl Objects {
         Ok(Objects { site, names, has_own_names: self.has_own_names })
     }
 
+    /// Removes what a runtime of this directory that was killed had filled with versions of other nodes: it takes memory, and no program that
+    /// begins to read finds it. For a runtime that begins, and holds the lock of runtimes.
+    ///
+    /// # Errors
+    /// Those of the directory.
+    pub fn remove_filled(&self) -> Result<()> {
+        shared::remove_filled(&self.site)
+    }
+
     /// Removes an object of which the name or the board cannot be understood. Without force from this node alone: who writes it on others
     /// cannot be found out.
     fn remove_damaged(&self, name: &str, force: bool) -> Result<()> {

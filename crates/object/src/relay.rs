@@ -16,7 +16,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::num::NonZeroU64;
 use std::sync::Arc;
 use std::time::Duration;
-use stillframe::{DType, Declaration, Kind, Region, Snapshot, TrackerKind, VariableId};
+use stillframe::{DType, Declaration, Kind, Region, Rule, Snapshot, TrackerKind, VariableId};
 use stillframe_roster::writer::Version;
 
 pub use crate::board::Remote;
@@ -286,6 +286,8 @@ impl Relay {
             board.add(entry)?;
         }
         let is_new = board.entries.len() > before;
+        // Where nobody of this node attaches to write nobody else makes it smaller. What cannot be done now can be later.
+        let _ = board.compact();
         drop(board);
         // A runtime that was killed between an entry and the bell left programs that look at the board again only when it rings.
         if is_new || !std::mem::replace(&mut self.has_rung, true) {
@@ -373,7 +375,9 @@ impl Relay {
         }
         // One that a former runtime left says what was complete then, and that still is.
         // It has one number, which hardly ever changes: to compare it takes less than to ask what was written.
-        let mut region = options.threads(1).tracker(TrackerKind::FullCopy).create(&name)?;
+        // Without room it is tried again, and keeps nobody waiting.
+        let options = options.threads(1).tracker(TrackerKind::FullCopy).rule(Rule::Fail);
+        let mut region = options.create(&name)?;
         let floor = Declaration::new(RUN_FLOOR, DType::Uint(8), Kind::Managed { shape: vec![1] });
         let variable = region.declare(floor)?;
         Ok((region, variable))

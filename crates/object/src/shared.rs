@@ -172,6 +172,23 @@ pub(crate) fn remove_regions(site: &Site, name: &str) -> Result<()> {
     remove_regions_if(&site.directory.dir, site.trust, name, |_| true)
 }
 
+/// Removes what a runtime of this directory that was killed had filled for programs, of all objects. What cannot be removed is in nobody's way but
+/// for its memory.
+///
+/// # Errors
+/// Those of the directory.
+pub(crate) fn remove_filled(site: &Site) -> Result<()> {
+    let dir = &site.directory.dir;
+    let is_filled = |region: &RegionInfo| {
+        let last = region.name.rsplit_once('/').map_or("", |(_, last)| last);
+        region.state != State::Live && last.starts_with('r') && is_fragment(last)
+    };
+    for region in inspect::regions(&dir.join(ARENA))?.iter().filter(|region| is_filled(region)) {
+        let _ = inspect::remove_trusting(dir, &format!("{ARENA}/{}", region.name), false, Some(site.trust));
+    }
+    Ok(())
+}
+
 /// Removes the regions of all fragments that programs of this node wrote of an object of a name. What the runtime makes beside them stays: it
 /// may be that of the next object of the name already.
 pub(crate) fn remove_written(dir: &Path, trust: Trust, name: &str) -> Result<()> {

@@ -177,7 +177,7 @@ impl Links {
         let (links, of) = (self.clone(), peer.clone());
         let messages = self.spawn("messages", move || links.send_all_messages(&of));
         let links = self.clone();
-        let versions = move || links.send_all(&peer, &peer.versions, || Duration::MAX, send_versions);
+        let versions = move || links.send_all_versions(&peer);
         // One that nothing is sent to is not there, so that it can be added once more.
         messages.and_then(|()| self.spawn("versions", versions)).inspect_err(|_| self.remove(node))
     }
@@ -248,6 +248,21 @@ impl Links {
             }
             send_messages(out, messages, |why| peer.say(why))
         });
+    }
+
+    fn send_all_versions(&self, peer: &Peer) {
+        self.send_all(
+            peer,
+            &peer.versions,
+            || self.pulse.every,
+            |out, versions| {
+                // What was sent on one that the other side has ended nobody has, and who waits for it asks again where there is a new one.
+                if out.sender.cut().has_ended() {
+                    return Err(io::ErrorKind::ConnectionReset.into());
+                }
+                send_versions(out, versions)
+            },
+        );
     }
 
     /// Sends what is put on a channel until its end, on one connection after the other. `send` is also called when nothing was put there

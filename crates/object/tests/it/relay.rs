@@ -4,6 +4,7 @@ use crate::common::{Dir, watchdog};
 use std::process::Command;
 use std::time::Duration;
 use stillframe_kernel::lock::{self, Kind};
+use stillframe_object::receiver::Receiver;
 use stillframe_object::relay::{FragmentRefusal, Relay, Remote, RemoteFragment};
 use stillframe_object::runtime::LOCK;
 use stillframe_object::{Error, Object, Objects, WriteFragment};
@@ -549,6 +550,40 @@ fn a_fragment_that_does_not_count_is_told_so_at_each_publish() {
         assert!(matches!(error, stillframe_object::Error::NotAccepted { .. }), "{error}");
         assert_eq!(own.version(), 1);
     }
+}
+
+/// Writers of other nodes come and go for days, and nobody of this node attaches.
+#[test]
+fn a_board_that_tells_of_other_nodes_alone_does_not_grow() {
+    let _watchdog = watchdog(120);
+    let dir = Dir::new("grows");
+    let object = create(&dir);
+    let mut relay = object.relay();
+    (0..2000).for_each(|number| _ = relay.tell(&[remote(1, number, number.into(), 1)]).unwrap());
+    let boards = std::fs::read_dir(dir.path().join(".objects/boards")).unwrap();
+    let bytes: u64 = boards.map(|board| board.unwrap().metadata().unwrap().len()).sum();
+    assert!(bytes < 256 << 10, "{bytes} bytes");
+    relay.tell(&[remote(1, 7, 7, 1)]).unwrap();
+    assert_eq!(object.writers().unwrap().len(), 1);
+}
+
+/// A runtime is killed: what it had filled is nobody's.
+#[test]
+fn what_a_runtime_filled_that_is_gone_is_removed_by_the_next_one() {
+    let _watchdog = watchdog(60);
+    let dir = Dir::new("filled");
+    let object = create(&dir);
+    let mut relay = object.relay();
+    let [dead, lives] = [(), ()].map(|()| relay.receive(SECOND, &Default::default()).unwrap());
+    let names = [&dead, &lives].map(|receiver: &Receiver| receiver.name().to_owned());
+    let filled = || {
+        let regions = stillframe::inspect::regions(&dir.path().join("objects")).unwrap().into_iter();
+        regions.map(|region| region.name).filter(|name| names.contains(name)).collect::<Vec<_>>()
+    };
+    drop(dead);
+    assert_eq!(filled(), names);
+    dir.objects().remove_filled().unwrap();
+    assert_eq!(filled(), names[1..], "one that is filled still stays");
 }
 
 /// The object is back on a node whose files of it were removed, and a program was quicker than its runtime.
