@@ -115,8 +115,6 @@ impl Runtime {
         let exits = Arc::new(Exits::new()?);
         let memory = Memory::new(memory_bytes);
         let mut desk = Desk::new(node, objects.clone(), cluster.clone(), network.clone(), memory, exits.clone());
-        // What the one before had filled counts against no bound any more.
-        objects.remove_filled()?;
         desk.begin()?;
         let clients = Clients::default();
         let tell = {
@@ -147,6 +145,8 @@ impl Runtime {
             Inner::spawn(&inner, "programs", move |inner| inner.serve_programs(&listener)),
             Inner::spawn(&inner, "mover", move |inner| inner.move_bytes(&todo)),
             Inner::spawn(&inner, "asking", move |inner| inner.ask_names(&unknown)),
+            // Meanwhile others may begin: of many objects it takes seconds. Where it fails, the memory is found by numbers, later.
+            Inner::spawn(&inner, "filled", |inner| drop(inner.objects.remove_filled())),
         ];
         inner.carry_out(inner.desk());
         Ok(Runtime { inner, threads, _lock: lock })

@@ -391,7 +391,7 @@ impl Objects {
     }
 
     /// Removes what a runtime of this directory that was killed had filled with versions of other nodes: it takes memory, and no program that
-    /// begins to read finds it. For a runtime that begins, and holds the lock of runtimes.
+    /// begins to read finds it. For a runtime, which holds the lock of runtimes.
     ///
     /// # Errors
     /// Those of the directory.

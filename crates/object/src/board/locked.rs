@@ -119,13 +119,28 @@ impl<'a> LockedBoard<'a> {
 
     /// Writes the board anew without what does not matter any more, if that is most of it.
     pub(crate) fn compact(&mut self) -> Result<()> {
+        if self.header.counts < COMPACT_BYTES {
+            return Ok(());
+        }
         let forgets = self.entries.iter().filter(|entry| matches!(entry, Entry::Forget { .. }));
         let forgotten: BTreeSet<u32> = forgets.filter_map(Entry::number).collect();
         let is_kept = |entry: &&Entry| entry.number().is_none_or(|number| !forgotten.contains(&number));
         let kept: Vec<Entry> = self.entries.iter().filter(is_kept).cloned().collect();
-        if self.header.counts < COMPACT_BYTES || 2 * kept.len() > self.entries.len() {
+        if 2 * kept.len() > self.entries.len() {
             return Ok(());
         }
+        // Under the lock of the board nobody else makes this file.
+        let aside = format!(".new.{}", self.board.file);
+        let outcome = self.replace(kept, &aside);
+        if outcome.is_err() {
+            // Where there is no room it would take some.
+            let _ = self.board.directory.boards.folder().remove_file(&aside);
+        }
+        outcome
+    }
+
+    /// Puts a file with these entries in the place of the board's, made aside under another name.
+    fn replace(&mut self, kept: Vec<Entry>, aside: &str) -> Result<()> {
         let failed = |error| Error::io("write", self.board.path(), error);
         let mut bytes = vec![0; HEADER_BYTES];
         for entry in &kept {
@@ -134,21 +149,19 @@ impl<'a> LockedBoard<'a> {
         let header = Header::new(self.board.id.get(), bytes.len() as u64, self.header.next);
         bytes[..HEADER_BYTES].copy_from_slice(&header.encode());
         let boards = &self.board.directory.boards;
-        // Under the lock of the board nobody else makes this file.
-        let aside = format!(".new.{}", self.board.file);
-        let _ = boards.folder().remove_file(&aside);
-        let opened = boards.open(&aside, Access::New(0))?;
+        let _ = boards.folder().remove_file(aside);
+        let opened = boards.open(aside, Access::New(0))?;
         let (file, about) = opened.ok_or_else(|| Error::io("open", self.board.path(), ErrorKind::NotFound.into()))?;
         boards
             .permit(&file, &about)
             .and_then(|()| file.write_all_at(&bytes, 0))
             .map_err(|error| failed(error).needing(bytes.len()))?;
         // Nobody has the new file's lock before this lets go of both.
-        let opened = boards.open_unforked(&aside, Access::Write)?;
+        let opened = boards.open_unforked(aside, Access::Write)?;
         let (unforked, about) = opened.ok_or_else(|| failed(ErrorKind::NotFound.into()))?;
         let file = self.board.own(&unforked)?;
         lock::try_lock(file, Kind::Write, LOCK_AT, 1).map_err(|failure| self.board.failed(failure))?;
-        boards.folder().rename(&aside, boards.folder(), &self.board.file).map_err(failed)?;
+        boards.folder().rename(aside, boards.folder(), &self.board.file).map_err(failed)?;
         *self = LockedBoard::new(self.board, unforked, about.identity, header, kept);
         Ok(())
     }

@@ -25,9 +25,6 @@ const GRACE: Duration = Duration::from_secs(1);
 /// How long a version may take until all of it was read: its writers have published it.
 const READ: Duration = Duration::from_secs(60);
 
-/// How long to wait after a version that could not be read before the next one.
-const UNREAD: Duration = Duration::from_secs(1);
-
 /// Which versions are due.
 #[derive(Debug)]
 pub struct Due {
@@ -110,7 +107,6 @@ impl Follower {
             asked: None,
             is_decided: false,
             unwritten: None,
-            unread: None,
         };
         let thread = std::thread::Builder::new().name("still-object".into()).spawn(move || follow.run())?;
         Ok(Some(Follower { arena, name, done, ends, thread: Some(thread) }))
@@ -166,8 +162,6 @@ struct Follow {
     is_decided: bool,
     /// Why a complete version could not be put together: nobody writes some of its elements.
     unwritten: Option<Error>,
-    /// Why the last version that was tried could not be read in time.
-    unread: Option<Error>,
 }
 
 impl Follow {
@@ -308,11 +302,6 @@ impl Follow {
             }
             // Its writers went on before it was read, and there is a newer one; or somebody removed the object.
             Err(Error::Lost { .. } | Error::LostElsewhere { .. } | Error::Removed { .. }) => return Ok(false),
-            // Other nodes may be reached again, or a runtime be back: the program goes on meanwhile.
-            Err(error) if error.is_timeout() || matches!(error, Error::NoRuntime { .. }) => {
-                self.note_unread(version, error);
-                return Ok(false);
-            }
             other => other?,
         };
         match asked {
@@ -325,17 +314,6 @@ impl Follow {
             self.begun = Some(begun);
         }
         Ok(taken)
-    }
-
-    /// Says that a version could not be read in time, and waits a little before the next is tried.
-    fn note_unread(&mut self, version: u64, error: Error) {
-        let (code, text) = (error.code(), error.to_string());
-        self.unread = Some(error);
-        drop(self.events.send(Event::Failed { version, error: text, code, retry: Some(UNREAD) }));
-        let begin = Instant::now();
-        while begin.elapsed() < UNREAD && !self.ends.load(Ordering::Acquire) {
-            std::thread::sleep(LOOK);
-        }
     }
 
     /// Keeps in mind why a complete version could not be put together. Who follows one run after the other, and may not end for long, is told
@@ -361,12 +339,7 @@ impl Follow {
         let newest = self.object.newest()?;
         if self.due.at_end && newest > self.object.description().initial && self.assembly.newest() < Some(newest) {
             let is_there = self.object.versions()?.contains(&newest);
-            self.unread = None;
             if !is_there || !self.take(newest, false)? {
-                // There is none after it.
-                if let Some(error) = self.unread.take() {
-                    return Err(error.into());
-                }
                 let (after, before) = (newest.checked_sub(1), newest.saturating_add(1));
                 drop(self.events.send(Event::Missed { count: 1, after, before }));
             }
