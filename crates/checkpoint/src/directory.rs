@@ -4,13 +4,13 @@ use crate::layout::{self, LATEST, LATEST_NEW, LOCK};
 use crate::{Error, Result};
 use std::fs::{self, File};
 use std::io::{self, ErrorKind, Read, Seek, Write};
-use std::os::unix::fs::DirBuilderExt;
+use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
 use std::path::{Path, PathBuf};
-use stillframe_kernel::folder::{About, Access, Folder};
+use stillframe_kernel::folder::{About, Access, Folder, writers_mode};
 use stillframe_kernel::fork::Unforked;
 use stillframe_kernel::lock::{self, Kind};
 use stillframe_kernel::trust::{Guard, Refused};
-use stillframe_kernel::{Failure, host_name, points};
+use stillframe_kernel::{Failure, host_name, points, user_id};
 
 /// Access modes of what is made, less the process's umask. Everybody's to write to is nothing that is believed afterwards.
 pub(crate) const FOLDER_MODE: u32 = 0o775;
@@ -45,9 +45,15 @@ impl Directory {
         self.guard
     }
 
-    /// Opens a file, and makes it if it is not there.
-    fn create(&self, name: &str) -> Result<File, Refused> {
-        self.guard.open(&self.folder, name, Access::Create(FILE_MODE)).map(|(file, _)| file)
+    /// Opens the file with the lock, and makes it if it is not there. Who may only read could hold it for ever.
+    fn open_lock(&self) -> Result<File, Refused> {
+        let mode = FILE_MODE & writers_mode(self.folder.about().map_or(FOLDER_MODE, |about| about.mode));
+        let (file, about) = self.guard.open(&self.folder, LOCK, Access::Create(mode))?;
+        if about.mode & FILE_MODE & !mode != 0 && about.owner == user_id() {
+            // Where it cannot be, somebody else may lock it, too.
+            let _ = file.set_permissions(fs::Permissions::from_mode(about.mode & mode));
+        }
+        Ok(file)
     }
 
     /// Makes a file with this content in the place of whatever has its name.
@@ -97,7 +103,7 @@ impl Lock {
     pub(crate) fn take(store: &Directory) -> Result<Lock> {
         let (dir, path) = (store.path(), store.path().join(LOCK));
         loop {
-            let opened = Unforked::open(|| store.create(LOCK));
+            let opened = Unforked::open(|| store.open_lock());
             let lock = Lock { path: path.clone(), file: opened.map_err(|refused| Error::refused(&path, refused))? };
             let Some(file) = lock.file.get() else { continue };
             let taken = lock::try_lock(file, Kind::Write, 0, 1).map_err(|failure| match failure.errno() {

@@ -42,6 +42,12 @@ pub enum Access {
     New(u32),
 }
 
+/// Removes from a mode the bits of those, the owner, the group or the others, who may not write. A file that anybody may read
+/// anybody may lock, and keep from those who write.
+pub fn writers_mode(mode: u32) -> u32 {
+    [0o700, 0o070, 0o007].into_iter().filter(|class| mode & class & 0o222 != 0).fold(0, |all, class| all | mode & class)
+}
+
 /// What a name is that of.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Form {

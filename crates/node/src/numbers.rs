@@ -54,8 +54,7 @@ impl Numbers {
     pub(crate) fn open(regions: &Path, job: u64) -> Numbers {
         let path = regions.join(".objects").join(FILE);
         let text = fs::read_to_string(&path).unwrap_or_default();
-        let memory =
-            text.lines().next().and_then(|first| first.split_whitespace().nth(2)).and_then(|word| word.parse().ok());
+        let memory = read_memory(&text);
         // The keys of the standard library's hasher are random numbers of the system.
         let memory = memory.unwrap_or_else(|| RandomState::new().build_hasher().finish());
         Numbers { path, job, memory, noted: Mutex::new(read(&text, job)), peers: Mutex::new(PeersFile::new(regions)) }
@@ -64,6 +63,22 @@ impl Numbers {
     /// The number of this directory, which is another one when what lay in memory was lost.
     pub(crate) fn memory(&self) -> u64 {
         self.memory
+    }
+
+    /// Writes the directory's number down, for the next runtime: others are told of it before this machine is a node.
+    ///
+    /// # Errors
+    /// Those of the system.
+    pub(crate) fn keep_memory(&self) -> Result<()> {
+        if fs::read_to_string(&self.path).is_ok_and(|text| read_memory(&text) == Some(self.memory)) {
+            return Ok(());
+        }
+        let mut noted = self.noted();
+        match noted.clone() {
+            Some(known) => self.write(&mut noted, known),
+            // No number of a node is known, not even the highest.
+            None => self.replace(&format!("- - {}\n", self.memory)),
+        }
     }
 
     /// The number that this machine had last.
@@ -199,20 +214,29 @@ impl Numbers {
         self.noted.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A runtime that is killed meanwhile leaves what was there.
     fn write(&self, noted: &mut Option<Noted>, new: Noted) -> Result<()> {
-        let part = self.path.with_extension("part");
         let own = new.own.map_or_else(|| "-".into(), |own| own.0.to_string());
         let epoch = new.epoch.map_or_else(String::new, |epoch| format!(" {epoch}"));
         let former: Vec<String> = new.former.iter().map(|node| node.0.to_string()).collect();
         let kept: Vec<String> = new.kept.iter().map(u64::to_string).collect();
         let (former, kept) = (former.join(" "), kept.join(" "));
         let text = format!("{own} {} {}{epoch}\n{} {former}\n{kept}\n", new.highest.0, self.memory, self.job);
-        fs::write(&part, text).map_err(Error::io("write", &part))?;
-        fs::rename(&part, &self.path).map_err(Error::io("rename", &self.path))?;
+        self.replace(&text)?;
         *noted = Some(new);
         Ok(())
     }
+
+    /// Replaces the file. A runtime that is killed meanwhile leaves what was there.
+    fn replace(&self, text: &str) -> Result<()> {
+        let part = self.path.with_extension("part");
+        fs::write(&part, text).map_err(Error::io("write", &part))?;
+        fs::rename(&part, &self.path).map_err(Error::io("rename", &self.path))
+    }
+}
+
+/// Reads the directory's number.
+fn read_memory(text: &str) -> Option<u64> {
+    text.lines().next()?.split_whitespace().nth(2)?.parse().ok()
 }
 
 fn read(text: &str, job: u64) -> Option<Noted> {
@@ -279,6 +303,23 @@ mod tests {
         }
         fs::remove_file(&fourth.path).unwrap();
         assert_ne!(Numbers::open(regions.path(), 1).memory(), first.memory());
+    }
+
+    #[test]
+    fn a_runtime_that_was_killed_before_it_was_a_node_leaves_the_number_of_its_directory() {
+        let regions = tempfile::tempdir().unwrap();
+        fs::create_dir(regions.path().join(".objects")).unwrap();
+        let first = Numbers::open(regions.path(), 1);
+        first.keep_memory().unwrap();
+        let second = Numbers::open(regions.path(), 1);
+        assert_eq!(second.memory(), first.memory());
+        assert_eq!((second.former(), second.highest(), second.epoch()), (None, None, None), "it was no node");
+        second.join(Node(3)).unwrap();
+        second.note_epoch(Some(9)).unwrap();
+        let third = Numbers::open(regions.path(), 1);
+        third.keep_memory().unwrap();
+        let fourth = Numbers::open(regions.path(), 1);
+        assert_eq!((fourth.memory(), fourth.former(), fourth.epoch()), (first.memory(), Some(Node(3)), Some(9)));
     }
 
     fn read_own(text: &str) -> Option<Noted> {

@@ -14,21 +14,18 @@ use crate::surroundings::{OwnJob, Surroundings, Todo, Unknown};
 use crate::watched::Watched;
 use drepl::executor::Executor;
 use std::collections::VecDeque;
-use std::fs::File;
 use std::os::unix::net::UnixListener;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 use stillframe_kernel::exits::Exits;
-use stillframe_kernel::fork::Unforked;
-use stillframe_kernel::lock::{self, Kind};
 use stillframe_kernel::points;
 use stillframe_kernel::thread::take_no_signals;
 use stillframe_object::Objects;
-use stillframe_object::runtime::{LOCK, Reply, Request, SOCKET};
+use stillframe_object::runtime::{LOCK, Reply, Request, RuntimeLock, SOCKET};
 use stillframe_roster::writer::{Node, Version};
 use stillframe_wire::data::{Piece, Sent, SourceShare, Unchanged};
 use stillframe_wire::{Message, ObjectId};
@@ -59,7 +56,7 @@ pub struct Runtime {
     inner: Arc<Inner>,
     threads: Vec<JoinHandle<()>>,
     /// Locked as long as it runs.
-    _lock: Unforked,
+    _lock: RuntimeLock,
 }
 
 #[derive(Debug)]
@@ -95,7 +92,7 @@ impl Runtime {
         network: Arc<dyn Network>,
         memory_bytes: u64,
     ) -> Result<Runtime> {
-        let lock = take_lock(objects.dir())?;
+        let lock = take_lock(&objects)?;
         Runtime::start_locked(node, objects, cluster, network, memory_bytes, lock)
     }
 
@@ -106,7 +103,7 @@ impl Runtime {
         cluster: Arc<dyn Cluster>,
         network: Arc<dyn Network>,
         memory_bytes: u64,
-        lock: Unforked,
+        lock: RuntimeLock,
     ) -> Result<Runtime> {
         let within = objects.dir().join(".objects");
         let (socket, listener) = (within.join(SOCKET), socket::listen(&within, SOCKET)?);
@@ -237,14 +234,8 @@ impl Drop for Runtime {
 }
 
 /// Makes sure that the objects of a directory have no other runtime.
-pub(crate) fn take_lock(dir: &Path) -> Result<Unforked> {
-    let path = dir.join(".objects").join(LOCK);
-    let open = || File::options().read(true).write(true).create(true).truncate(false).open(&path);
-    let lock = Unforked::open(open).map_err(Error::io("open", &path))?;
-    match lock.get().map_or(Ok(false), |file| lock::try_lock(file, Kind::Write, 0, 1))? {
-        true => Ok(lock),
-        false => Err(Error::Running { path }),
-    }
+pub(crate) fn take_lock(objects: &Objects) -> Result<RuntimeLock> {
+    RuntimeLock::take(objects)?.ok_or_else(|| Error::Running { path: objects.dir().join(".objects").join(LOCK) })
 }
 
 impl Inner {

@@ -147,12 +147,13 @@ impl Service {
             Numbers::open(&options.dir, identity.number()).note_epoch(None)?;
         }
         // Before this machine has another number, its former runtime has to have ended.
-        let lock = crate::runtime::take_lock(&options.dir)?;
+        let lock = crate::runtime::take_lock(&objects)?;
         let memory_bytes = match options.memory_bytes {
             Some(bytes) => bytes,
-            None => lock.get().map_or(Ok(0), capacity_bytes)? / 2,
+            None => lock.file().map_or(Ok(0), capacity_bytes)? / 2,
         };
         let numbers = Arc::new(Numbers::open(&options.dir, identity.number()));
+        numbers.keep_memory()?;
         let names = find_names(&options, &identity, numbers.memory())?;
         let etcd = open(&names, &identity, options.lease)?;
         let nodes = etcd.nodes().map_err(|error| names.explain(error))?;

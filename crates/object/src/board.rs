@@ -6,11 +6,11 @@
 //! | bytes | |
 //! |---|---|
 //! | 0 to 7 | `STLBOARD` |
-//! | 8 to 15 | 3, the number of this format |
+//! | 8 to 15 | 4, the number of this format |
 //! | 16 to 23 | the id of the object, so that a board of a former one of the name is told from this one's |
 //! | 24 to 31 | how many bytes of the file count, the header among them |
 //! | 32 to 39 | the number of the next fragment |
-//! | 40 to 47 | the newest version that counts as complete while byte 1 of the file is locked: a claim |
+//! | 40 to 47 | the newest version that counts as complete while byte 1 of the file is locked: a claim; 2^64 - 1 if there is none |
 //! | 48 to 55 | a random number, of this file alone |
 //! | 56 to 63 | zeros |
 //! | 64 on | entries, each a line of JSON |
@@ -23,6 +23,11 @@
 //! first that no version is complete above the one that he found, and looks at the writers once more then. Whoever finds the board locked for
 //! longer than he waits goes by that: what became complete before the claim shows at that look, and what comes after it may be somebody
 //! else's. The claim is a lock, which ends with the entry, and with the process.
+//!
+//! The lock of a board is that of a file beside it, `.objects/locks/NAME`, which only those may open who may write: a program that may
+//! only read could hold a lock for ever, and nobody could attach. Whoever has it takes read locks on the board too, by which those who may
+//! only read see that the board is being changed. A reader that feigns these has other readers wait for some milliseconds at each call, and
+//! no claim of its own: who lets go of a claim takes its version out of the header.
 
 mod header;
 mod locked;
@@ -258,15 +263,15 @@ impl Board {
         let Some((file, about)) = boards.open(&self.file, Access::Read)? else {
             return Ok(News { is_settled: true, ..self.anew(position, None) });
         };
-        let is_held = |at| lock::is_held(&file, Kind::Read, at, 1).map_err(|failure| self.failed(failure));
+        let is_held = |at| lock::is_held(&file, Kind::Write, at, 1).map_err(|failure| self.failed(failure));
+        let is_locked = is_held(LOCK_AT)? && self.directory.is_locked(&self.file)?.unwrap_or(true);
         // One that is not the board any more says nothing of who changes the one in its place.
-        let is_locked = is_held(LOCK_AT)?;
         let is_settled = !is_locked && boards.identity(&self.file) == Some(about.identity);
         // Before the entries: a claim that has ended by now has them in its place.
         let is_claimed = is_locked && is_held(CLAIM_LOCK_AT)?;
         let (news, header) = self.read_from(&file, about.identity, position)?;
         let own = header.filter(|header| is_claimed && header.id == self.id.get());
-        Ok(News { is_settled, claimed: own.map(|header| header.claim), ..news })
+        Ok(News { is_settled, claimed: own.and_then(|header| header.claim), ..news })
     }
 
     fn anew(&self, position: &mut Position, identity: Option<Identity>) -> News {
@@ -358,21 +363,23 @@ impl Board {
 
     /// As [`lock`](Board::lock), unless somebody else has it.
     pub(crate) fn try_lock(&self) -> Result<Option<LockedBoard<'_>>> {
+        let Some(lock) = self.directory.lock(&self.file)? else { return Ok(None) };
         let boards = &self.directory.boards;
-        loop {
-            // A child that is forked meanwhile has the lock for no longer than this process.
-            let opened = boards.open_unforked(&self.file, Access::CreateExact(0))?;
-            let (unforked, about) = opened.ok_or_else(|| Error::io("open", self.path(), ErrorKind::NotFound.into()))?;
-            let file = self.own(&unforked)?;
-            if !lock::try_lock(file, Kind::Write, LOCK_AT, 1).map_err(|failure| self.failed(failure))? {
-                return Ok(None);
-            }
-            // Whoever had it may have put another file in its place.
-            if boards.identity(&self.file) == Some(about.identity) {
-                boards.permit(file, &about).map_err(|error| Error::io("chmod", self.path(), error))?;
-                return self.begin(unforked, about.identity).map(Some);
-            }
+        // A child that is forked meanwhile has its locks for no longer than this process.
+        let opened = boards.open_unforked(&self.file, Access::CreateExact(0))?;
+        let (unforked, about) = opened.ok_or_else(|| Error::io("open", self.path(), ErrorKind::NotFound.into()))?;
+        let file = self.own(&unforked)?;
+        if !self.show_lock(file, LOCK_AT)? {
+            return Ok(None);
         }
+        boards.permit(file, &about).map_err(|error| Error::io("chmod", self.path(), error))?;
+        self.begin(lock, unforked, about.identity).map(Some)
+    }
+
+    /// Takes a lock by which those who may only read see that the board is being changed; whether nobody is in the way, as only those can be
+    /// who may write.
+    fn show_lock(&self, file: &File, at: u64) -> Result<bool> {
+        lock::try_lock(file, Kind::Read, at, 1).map_err(|failure| self.failed(failure))
     }
 
     /// A file of the board's that this process has open, and not one that forked it.
@@ -380,12 +387,15 @@ impl Board {
         file.get().ok_or_else(|| Error::Forked { name: self.name.clone() })
     }
 
-    fn begin(&self, unforked: Unforked, file_identity: (u64, u64)) -> Result<LockedBoard<'_>> {
+    fn begin(&self, lock: Unforked, unforked: Unforked, file_identity: (u64, u64)) -> Result<LockedBoard<'_>> {
         let mut position = Position::default();
         let (news, header) = self.read_from(self.own(&unforked)?, file_identity, &mut position)?;
         match header {
             Some(header) if header.id == self.id.get() => {
-                Ok(LockedBoard::new(self, unforked, file_identity, header, news.entries))
+                let mut locked = LockedBoard::new(self, lock, unforked, file_identity, header, news.entries);
+                // Of who died with it.
+                locked.end_claim()?;
+                Ok(locked)
             }
             // One of a former object of the name, or one that nobody finished.
             former => {
@@ -406,7 +416,7 @@ impl Board {
                 let file = self.own(&unforked)?;
                 file.set_len(0).map_err(failed)?;
                 file.write_all_at(&header.encode(), 0).map_err(failed)?;
-                Ok(LockedBoard::new(self, unforked, file_identity, header, Vec::new()))
+                Ok(LockedBoard::new(self, lock, unforked, file_identity, header, Vec::new()))
             }
         }
     }
@@ -419,9 +429,11 @@ impl Board {
         }
     }
 
-    /// Takes the board away.
+    /// Takes away the board, and then its lock, which the caller has.
     pub(crate) fn remove(&self) -> Result<()> {
-        Board::remove_file(&self.directory, &self.name)
+        Board::remove_file(&self.directory, &self.name)?;
+        let path = || self.directory.lock_path(&self.file);
+        self.directory.remove_lock(&self.file).map_err(|error| Error::io("unlink", path(), error))
     }
 
     /// Takes away the board of the object that has a name, whatever it says.

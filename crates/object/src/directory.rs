@@ -6,8 +6,9 @@ use std::fs::File;
 use std::hash::{BuildHasher, RandomState};
 use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
-use stillframe_kernel::folder::{About, Access, Folder};
+use stillframe_kernel::folder::{About, Access, Folder, writers_mode};
 use stillframe_kernel::fork::Unforked;
+use stillframe_kernel::lock::{self, Kind};
 use stillframe_kernel::trust::{Guard, Purpose, Trust};
 use stillframe_kernel::{unix_ns, user_id};
 
@@ -15,6 +16,7 @@ use stillframe_kernel::{unix_ns, user_id};
 pub(crate) const OBJECTS: &str = ".objects";
 const NAMES: &str = "names";
 const BOARDS: &str = "boards";
+const LOCKS: &str = "locks";
 
 /// The directory of all objects. Copies are the same.
 #[derive(Debug, Clone)]
@@ -24,6 +26,8 @@ pub(crate) struct Directory {
     pub(crate) objects: Part,
     pub(crate) names: Part,
     pub(crate) boards: Part,
+    /// None for whoever may not write: a lock that may be read can be held by anybody, and keeps everybody out.
+    locks: Option<Part>,
 }
 
 /// A directory and how its files are looked at.
@@ -97,7 +101,9 @@ impl Directory {
         let folder = guard.open_root(dir).map_err(|refused| Error::refused(dir, refused))?;
         let root = Part { path: dir.into(), folder, guard, mode };
         let objects = root.made(OBJECTS)?;
-        Ok(Directory { dir: dir.into(), names: objects.made(NAMES)?, boards: objects.made(BOARDS)?, objects })
+        let (names, boards) = (objects.made(NAMES)?, objects.made(BOARDS)?);
+        let locks = Part { mode: writers_mode(mode), ..objects.clone() }.made(LOCKS)?;
+        Ok(Directory { dir: dir.into(), objects, names, boards, locks: Some(locks) })
     }
 
     /// Opens the directories for who only looks; `None` if there are none.
@@ -111,7 +117,49 @@ impl Directory {
         let root = Part { path: dir.into(), folder, guard, mode: 0 };
         let Some(objects) = root.opened(OBJECTS)? else { return Ok(None) };
         let (names, boards) = (objects.opened(NAMES)?, objects.opened(BOARDS)?);
-        Ok(names.zip(boards).map(|(names, boards)| Directory { dir: dir.into(), objects, names, boards }))
+        let locks = objects.opened(LOCKS).ok().flatten();
+        Ok(names.zip(boards).map(|(names, boards)| Directory { dir: dir.into(), objects, names, boards, locks }))
+    }
+
+    /// Takes the lock of a name, which only those who may write can take, unless somebody else has it.
+    pub(crate) fn lock(&self, name: &str) -> Result<Option<Unforked>> {
+        let path = self.lock_path(name);
+        let missing = || Error::io("open", &path, ErrorKind::NotFound.into());
+        let locks = self.locks.as_ref().ok_or_else(missing)?;
+        loop {
+            // A child that is forked meanwhile has the lock for no longer than this process.
+            let (unforked, about) = locks.open_unforked(name, Access::CreateExact(0))?.ok_or_else(missing)?;
+            let file = unforked.get().ok_or_else(|| Error::Forked { name: name.into() })?;
+            let taken = lock::try_lock(file, Kind::Write, 0, 1).map_err(|failure| Error::system(&path, failure))?;
+            if !taken {
+                return Ok(None);
+            }
+            // Whoever had it may have removed the file.
+            if locks.identity(name) == Some(about.identity) {
+                locks.permit(file, &about).map_err(|error| Error::io("chmod", &path, error))?;
+                return Ok(Some(unforked));
+            }
+        }
+    }
+
+    pub(crate) fn lock_path(&self, name: &str) -> PathBuf {
+        self.objects.path.join(LOCKS).join(name)
+    }
+
+    /// Whether somebody has the lock of a name; nothing for whoever may not know.
+    pub(crate) fn is_locked(&self, name: &str) -> Result<Option<bool>> {
+        let Some(locks) = &self.locks else { return Ok(None) };
+        let Some((file, _)) = locks.open(name, Access::Read)? else { return Ok(Some(false)) };
+        let held = lock::is_held(&file, Kind::Read, 0, 1);
+        held.map(Some).map_err(|failure| Error::system(locks.path.join(name), failure))
+    }
+
+    /// Takes away the lock of a name, which the caller has.
+    pub(crate) fn remove_lock(&self, name: &str) -> io::Result<()> {
+        match self.locks.as_ref().map_or(Ok(()), |locks| locks.folder.remove_file(name)) {
+            Err(error) if error.kind() == ErrorKind::NotFound => Ok(()),
+            removed => removed,
+        }
     }
 
     /// Whether files may be written.
@@ -227,6 +275,22 @@ mod tests {
                 made.unwrap();
             });
             assert_eq!(std::fs::read_dir(&place).unwrap().count(), 1, "nothing else is left");
+        }
+    }
+
+    #[test]
+    fn locks_are_for_those_who_may_write() {
+        let locks = [(0o700, 0o700), (0o750, 0o700), (0o755, 0o700), (0o770, 0o770), (0o775, 0o770), (0o777, 0o777)];
+        for (mode, wanted) in locks {
+            let dir = tempfile::tempdir().unwrap();
+            let made = Directory::make(dir.path(), mode, Trust::Own).unwrap();
+            let lock = made.lock("u").unwrap().expect("nobody has it");
+            let mode_of = |name: &str| About::at(&dir.path().join(OBJECTS).join(name), false).unwrap().mode & 0o777;
+            assert_eq!((mode_of(LOCKS), mode_of("locks/u")), (wanted, wanted & 0o666), "{mode:o}");
+            assert!(made.lock("u").unwrap().is_none() && made.is_locked("u").unwrap() == Some(true), "{mode:o}");
+            assert_eq!(made.is_locked("v").unwrap(), Some(false), "{mode:o}");
+            drop(lock);
+            assert_eq!(made.is_locked("u").unwrap(), Some(false), "{mode:o}");
         }
     }
 

@@ -276,6 +276,10 @@ impl Objects {
         &self.site.directory.dir
     }
 
+    pub(crate) fn directory(&self) -> &Directory {
+        &self.site.directory
+    }
+
     /// Creates an object: a name, and a text in the layout language that declares its variables, as
     /// `var grid [length,height] float64`.
     pub fn create(&self, name: &str, text: &str) -> CreateOptions<'_> {

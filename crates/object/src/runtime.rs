@@ -1,21 +1,24 @@
 //! What a program asks the runtime of its node, over a socket in the directory of objects.
 //!
-//! A runtime (`still node`) speaks for this node to those of others. While it runs it holds a lock on `.objects/runtime.lock`
-//! and listens at `.objects/runtime`. A request and a reply are a line of JSON each. A fragment to read has a connection of
+//! A runtime (`still node`) speaks for this node to those of others. While it runs it holds a lock on `.objects/locks/.runtime`, which
+//! only writers may open, and for all others a read lock on `.objects/runtime.lock`; it listens at `.objects/runtime`. A request and a reply are a line of JSON each. A fragment to read has a connection of
 //! its own: when that ends, the fragment is not filled any more. So has a group whose ranks on other nodes somebody wants; the crate
 //! `stillframe` asks for those.
 
 use crate::description::Description;
 use crate::directory::Directory;
 use crate::error::{Error, Result};
+use crate::objects::Objects;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
+use std::fs::File;
 use std::io::{BufRead, BufReader, ErrorKind, Read, Write};
 use std::num::NonZeroU64;
 use std::os::fd::AsFd;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 use stillframe_kernel::folder::Access;
+use stillframe_kernel::fork::Unforked;
 use stillframe_kernel::local;
 use stillframe_kernel::lock::{self, Kind};
 use stillframe_kernel::stream::Stream;
@@ -23,8 +26,11 @@ use stillframe_kernel::stream::Stream;
 /// The runtime's socket, in the directory of objects.
 pub const SOCKET: &str = "runtime";
 
-/// The file that a runtime has locked while it runs.
+/// The file on which a runtime has a read lock while it runs.
 pub const LOCK: &str = "runtime.lock";
+
+/// The lock of runtimes among those that only writers may take. No object has that name.
+const WRITERS_LOCK: &str = ".runtime";
 
 /// The longest line that is read, of either.
 pub const LINE_BYTES_MAX: u64 = 8 << 20;
@@ -189,13 +195,43 @@ pub enum Reply {
     },
 }
 
-/// Whether this node has a runtime now.
-pub(crate) fn is_running(directory: &Directory) -> Result<bool> {
-    match directory.objects.open(LOCK, Access::Read)? {
-        Some((file, _)) => lock::is_held(&file, Kind::Read, 0, 1)
-            .map_err(|failure| Error::system(directory.objects.path.join(LOCK), failure)),
-        None => Ok(false),
+/// The lock of the runtime of a directory, which ends with this, and with the process.
+#[derive(Debug)]
+pub struct RuntimeLock {
+    /// That by which those who may only read see that there is a runtime.
+    shown: Unforked,
+    _lock: Unforked,
+}
+
+impl RuntimeLock {
+    /// Takes the lock, unless another runtime has it.
+    ///
+    /// # Errors
+    /// Those of the system.
+    pub fn take(objects: &Objects) -> Result<Option<RuntimeLock>> {
+        let directory = objects.directory();
+        let path = directory.objects.path.join(LOCK);
+        let Some(own) = directory.lock(WRITERS_LOCK)? else { return Ok(None) };
+        let opened = directory.objects.open_unforked(LOCK, Access::CreateExact(0))?;
+        let (shown, about) = opened.ok_or_else(|| Error::io("open", &path, ErrorKind::NotFound.into()))?;
+        let Some(file) = shown.get() else { return Ok(None) };
+        directory.objects.permit(file, &about).map_err(|error| Error::io("chmod", &path, error))?;
+        let is_shown = lock::try_lock(file, Kind::Read, 0, 1).map_err(|failure| Error::system(path, failure))?;
+        Ok(is_shown.then_some(RuntimeLock { shown, _lock: own }))
     }
+
+    /// A file in the directory, for who asks about its file system; nothing in a forked child.
+    pub fn file(&self) -> Option<&File> {
+        self.shown.get()
+    }
+}
+
+/// Whether this node has a runtime now. A program that may only read cannot tell a runtime's lock from that of a program that feigns one.
+pub(crate) fn is_running(directory: &Directory) -> Result<bool> {
+    let Some((file, _)) = directory.objects.open(LOCK, Access::Read)? else { return Ok(false) };
+    let is_held = lock::is_held(&file, Kind::Write, 0, 1);
+    let is_held = is_held.map_err(|failure| Error::system(directory.objects.path.join(LOCK), failure))?;
+    Ok(is_held && directory.is_locked(WRITERS_LOCK)?.unwrap_or(true))
 }
 
 /// Whether this node has a runtime, or had one that may be started again.
@@ -395,3 +431,25 @@ const ANSWER: Duration = Duration::from_secs(10);
 
 /// How often whoever waits for an answer is asked whether he still does.
 const CHECK: Duration = Duration::from_millis(20);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_program_that_may_only_read_keeps_no_runtime_from_beginning_and_feigns_none() {
+        let place = tempfile::tempdir().unwrap();
+        let objects = Objects::options().dir(place.path()).mode(0o755).as_runtime().open().unwrap();
+        let reader = || Objects::options().dir(place.path()).look().unwrap().expect("there are objects");
+        drop(RuntimeLock::take(&objects).unwrap().expect("there is no other"));
+        let feigned = File::open(place.path().join(".objects").join(LOCK)).unwrap();
+        assert!(lock::try_lock(&feigned, Kind::Read, 0, 1).unwrap());
+        assert!(!is_running(objects.directory()).unwrap());
+        let held = RuntimeLock::take(&objects).unwrap().expect("a lock to read is none of a runtime");
+        assert!(RuntimeLock::take(&objects).unwrap().is_none());
+        drop(feigned);
+        assert!(is_running(objects.directory()).unwrap() && is_running(reader().directory()).unwrap());
+        drop(held);
+        assert!(!is_running(objects.directory()).unwrap() && !is_running(reader().directory()).unwrap());
+    }
+}

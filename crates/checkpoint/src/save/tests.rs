@@ -7,7 +7,7 @@ use super::*;
 use crate::{Codec, Keep, SetAside};
 use proptest::prelude::*;
 use std::fs;
-use std::os::unix::fs::{FileExt, MetadataExt};
+use std::os::unix::fs::{FileExt, MetadataExt, PermissionsExt};
 use stillframe::{
     Attributes, DType, Declaration, Group, Kind, Observer, Order, Part, Region, RegionOptions, Scalar, VariableId,
 };
@@ -596,6 +596,26 @@ fn what_killed_writers_left_is_cleaned_up_and_nothing_else() {
     let saver = Saver::open(&store, SaveOptions::new()).unwrap();
     assert_eq!(saver.cleaned(), [".latest.zarr.new", ".v000000000003.zarr.removing", ".v000000000007.zarr.partial"]);
     assert_eq!(names(&store), [".hidden", "lock", "mine"]);
+}
+
+/// It may hold a lock for ever on whatever it may open.
+#[test]
+fn who_may_only_read_cannot_open_the_lock() {
+    let bench = Bench::new();
+    let store = bench.store();
+    let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode() & 0o777;
+    for (of_store, wanted) in [(0o755, 0o600), (0o750, 0o600), (0o700, 0o600)] {
+        fs::create_dir_all(&store).unwrap();
+        fs::set_permissions(&store, fs::Permissions::from_mode(of_store)).unwrap();
+        let lock = store.join(layout::LOCK);
+        drop(Saver::open(&store, SaveOptions::new()).unwrap());
+        assert_eq!(mode(&lock), wanted, "{of_store:o}");
+        // One of before.
+        fs::set_permissions(&lock, fs::Permissions::from_mode(0o644)).unwrap();
+        drop(Saver::open(&store, SaveOptions::new()).unwrap());
+        assert_eq!(mode(&lock), wanted, "{of_store:o}");
+        fs::remove_dir_all(&store).unwrap();
+    }
 }
 
 #[test]

@@ -3,7 +3,7 @@
 use crate::directory::random_number;
 
 const MAGIC: [u8; 8] = *b"STLBOARD";
-const FORMAT: u64 = 3;
+const FORMAT: u64 = 4;
 pub(super) const HEADER_BYTES: usize = 64;
 
 /// Where it says how many bytes count.
@@ -11,6 +11,9 @@ pub(super) const COUNTS_AT: usize = 24;
 
 /// Where it says which version a claim is about.
 pub(super) const CLAIM_AT: usize = 40;
+
+/// What stands there where there is no claim.
+pub(super) const NO_CLAIM: u64 = u64::MAX;
 
 /// The longest board that is read.
 pub(super) const BYTES_MAX: u64 = 1 << 30;
@@ -21,14 +24,14 @@ pub(super) struct Header {
     pub(super) id: u64,
     pub(super) counts: u64,
     pub(super) next: u64,
-    pub(super) claim: u64,
+    pub(super) claim: Option<u64>,
     pub(super) random: u64,
 }
 
 impl Header {
     /// Of a file that is written now.
     pub(super) fn new(id: u64, counts: u64, next: u64) -> Header {
-        Header { id, counts, next, claim: 0, random: random_number() }
+        Header { id, counts, next, claim: None, random: random_number() }
     }
 
     pub(super) fn decode(bytes: &[u8]) -> Result<Header, String> {
@@ -39,7 +42,8 @@ impl Header {
         if word(8) != FORMAT {
             return Err(format!("it is of format {}, and this program reads {FORMAT}", word(8)));
         }
-        let header = Header { id: word(16), counts: word(24), next: word(32), claim: word(40), random: word(48) };
+        let claim = Some(word(40)).filter(|claim| *claim != NO_CLAIM);
+        let header = Header { id: word(16), counts: word(24), next: word(32), claim, random: word(48) };
         if !(HEADER_BYTES as u64..=BYTES_MAX).contains(&header.counts) || header.next > u64::from(u32::MAX) {
             return Err(format!("{} bytes of it, and {} fragments, cannot be", header.counts, header.next));
         }
@@ -49,8 +53,9 @@ impl Header {
     pub(super) fn encode(&self) -> [u8; HEADER_BYTES] {
         let mut bytes = [0; HEADER_BYTES];
         bytes[..8].copy_from_slice(&MAGIC);
+        let claim = self.claim.unwrap_or(NO_CLAIM);
         let words =
-            [(8, FORMAT), (16, self.id), (24, self.counts), (32, self.next), (40, self.claim), (48, self.random)];
+            [(8, FORMAT), (16, self.id), (24, self.counts), (32, self.next), (CLAIM_AT, claim), (48, self.random)];
         for (at, word) in words {
             bytes[at..at + 8].copy_from_slice(&word.to_le_bytes());
         }

@@ -1,6 +1,6 @@
 //! A board while this process alone changes it.
 
-use super::header::{BYTES_MAX, CLAIM_AT, COUNTS_AT, HEADER_BYTES, Header};
+use super::header::{BYTES_MAX, CLAIM_AT, COUNTS_AT, HEADER_BYTES, Header, NO_CLAIM};
 use super::{Board, CLAIM_LOCK_AT, Entry, LOCK_AT, Position};
 use crate::error::{Error, Result};
 use std::collections::BTreeSet;
@@ -9,7 +9,7 @@ use std::os::unix::fs::FileExt;
 use std::time::Duration;
 use stillframe_kernel::folder::Access;
 use stillframe_kernel::fork::Unforked;
-use stillframe_kernel::lock::{self, Kind};
+use stillframe_kernel::lock;
 use stillframe_kernel::points;
 
 /// A board that is longer is written anew when at most half of its entries matter.
@@ -19,12 +19,13 @@ const COMPACT_BYTES: u64 = 1 << 16;
 #[derive(Debug)]
 pub(crate) struct LockedBoard<'a> {
     board: &'a Board,
+    /// The board, whose locks end before that beside it.
     file: Unforked,
-    /// Its device and number.
+    _lock: Unforked,
+    /// The board's device and number.
     file_identity: (u64, u64),
     /// What the header says.
     header: Header,
-    is_claimed: bool,
     /// All that it says.
     pub(crate) entries: Vec<Entry>,
 }
@@ -33,34 +34,43 @@ impl<'a> LockedBoard<'a> {
     /// Of a file that this process has locked.
     pub(super) fn new(
         board: &'a Board,
+        lock: Unforked,
         file: Unforked,
         file_identity: (u64, u64),
         header: Header,
         entries: Vec<Entry>,
     ) -> LockedBoard<'a> {
-        LockedBoard { board, file, file_identity, header, is_claimed: false, entries }
+        LockedBoard { board, file, _lock: lock, file_identity, header, entries }
     }
 
     /// Says that nothing above a version is complete until there is an entry, or the board is let go of. What was complete above it before
     /// shows when the writers are looked at after this.
     pub(crate) fn claim(&mut self, version: u64) -> Result<()> {
-        let (path, file) = (self.board.path(), self.board.own(&self.file)?);
-        file.write_all_at(&version.to_le_bytes(), CLAIM_AT as u64).map_err(|error| Error::io("write", &path, error))?;
-        let taken = lock::try_lock(file, Kind::Write, CLAIM_LOCK_AT, 1);
-        match taken.map_err(|failure| self.board.failed(failure))? {
-            true => self.is_claimed = true,
-            false => return Err(Error::Locked { path, waited: Duration::ZERO }),
+        self.write_claim(Some(version))?;
+        match self.board.show_lock(self.board.own(&self.file)?, CLAIM_LOCK_AT)? {
+            true => Ok(()),
+            false => Err(Error::Locked { path: self.board.path(), waited: Duration::ZERO }),
         }
-        Ok(())
     }
 
-    fn end_claim(&mut self) {
-        if std::mem::take(&mut self.is_claimed)
-            && let Some(file) = self.file.get()
-        {
+    /// Ends a claim, if there is one.
+    pub(super) fn end_claim(&mut self) -> Result<()> {
+        if self.header.claim.is_none() {
+            return Ok(());
+        }
+        if let Some(file) = self.file.get() {
             // Else it ends with the lock of the board.
             let _ = lock::unlock(file, CLAIM_LOCK_AT, 1);
         }
+        self.write_claim(None)
+    }
+
+    fn write_claim(&mut self, claim: Option<u64>) -> Result<()> {
+        let (path, file) = (self.board.path(), self.board.own(&self.file)?);
+        let bytes = claim.unwrap_or(NO_CLAIM).to_le_bytes();
+        file.write_all_at(&bytes, CLAIM_AT as u64).map_err(|error| Error::io("write", &path, error))?;
+        self.header.claim = claim;
+        Ok(())
     }
 
     /// A number for a fragment, which is taken by adding its entry.
@@ -105,9 +115,8 @@ impl<'a> LockedBoard<'a> {
         // Numbers that belong together go in one call: the kernel writes a page of a file at a time.
         file.write_all_at(&header.encode()[COUNTS_AT..COUNTS_AT + 16], COUNTS_AT as u64).map_err(failed)?;
         self.header = header;
-        self.end_claim();
         self.entries.extend(entries);
-        Ok(())
+        self.end_claim()
     }
 
     fn line(&self, entry: &Entry) -> Result<Vec<u8>> {
@@ -160,9 +169,9 @@ impl<'a> LockedBoard<'a> {
         let opened = boards.open_unforked(aside, Access::Write)?;
         let (unforked, about) = opened.ok_or_else(|| failed(ErrorKind::NotFound.into()))?;
         let file = self.board.own(&unforked)?;
-        lock::try_lock(file, Kind::Write, LOCK_AT, 1).map_err(|failure| self.board.failed(failure))?;
+        self.board.show_lock(file, LOCK_AT)?;
         boards.folder().rename(aside, boards.folder(), &self.board.file).map_err(failed)?;
-        *self = LockedBoard::new(self.board, unforked, about.identity, header, kept);
+        (self.file, self.file_identity, self.header, self.entries) = (unforked, about.identity, header, kept);
         Ok(())
     }
 

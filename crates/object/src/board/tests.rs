@@ -110,3 +110,54 @@ fn a_child_that_was_forked_while_a_board_was_locked_keeps_it_from_nobody() {
         assert!(news.is_settled, "written anew: {is_rewritten}");
     }
 }
+
+/// Read locks of a program that may only read: on a board, or on what shows that there is a runtime.
+fn lock_to_read(path: &std::path::Path) -> File {
+    let file = File::open(path).unwrap();
+    assert!(lock::try_lock(&file, Kind::Read, 0, 2).unwrap());
+    file
+}
+
+#[test]
+fn a_program_that_may_only_read_keeps_nobody_from_a_board() {
+    let (_place, object) = object();
+    let board = &object.shared().board;
+    let attached = object.write("{ var v = u }").attach().unwrap();
+    let _lock = lock_to_read(&board.path());
+    let mut locked = board.try_lock().unwrap().expect("a lock to read is none of a board");
+    let number = locked.next_number().unwrap();
+    locked.claim(5).unwrap();
+    assert_eq!(board.read(&mut Position::default()).unwrap().claimed, Some(5));
+    locked.add(attach(number)).unwrap();
+    let news = board.read(&mut Position::default()).unwrap();
+    assert_eq!((news.claimed, news.is_settled), (None, false), "the claim has ended, and the board is locked");
+    drop(locked);
+    let news = board.read(&mut Position::default()).unwrap();
+    assert_eq!((news.claimed, news.is_settled), (None, true), "who may write knows whether it is locked");
+    attached.detach().unwrap();
+}
+
+#[test]
+fn a_claim_of_who_died_is_none_though_a_program_that_may_only_read_feigns_its_lock() {
+    let (_place, object) = object();
+    let board = &object.shared().board;
+    let mut locked = board.lock().unwrap();
+    locked.claim(5).unwrap();
+    // As of a process that dies.
+    drop(locked);
+    let _lock = lock_to_read(&board.path());
+    let locked = board.lock().unwrap();
+    let news = board.read(&mut Position::default()).unwrap();
+    assert_eq!((news.claimed, news.is_settled), (None, false));
+    drop(locked);
+}
+
+#[test]
+fn the_lock_of_a_board_goes_with_it() {
+    let (place, object) = object();
+    object.write("{ var v = u }").attach().unwrap().detach().unwrap();
+    let locks = || std::fs::read_dir(place.path().join(".objects/locks")).unwrap().count();
+    assert_eq!(locks(), 1);
+    Objects::options().dir(place.path()).open().unwrap().remove("u", false).unwrap();
+    assert_eq!(locks(), 0);
+}

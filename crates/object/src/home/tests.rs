@@ -1,20 +1,18 @@
 use super::*;
 use crate::object::Object;
 use crate::objects::Objects;
-use std::fs::File;
+use crate::runtime::RuntimeLock;
 use std::io::{BufRead, BufReader, Write};
 use std::os::unix::net::UnixListener;
 use std::time::Duration;
-use stillframe_kernel::lock::{self, Kind};
 
 /// An object in a directory of the test's own, whose runtime runs and answers whoever asks it; and what has to stay for that.
-fn object(answer: Option<&'static str>) -> (tempfile::TempDir, Object, File) {
+fn object(answer: Option<&'static str>) -> (tempfile::TempDir, Object, RuntimeLock) {
     let place = tempfile::Builder::new().prefix("stillframe-test-home-").tempdir_in("/dev/shm").unwrap();
     let objects = Objects::options().dir(place.path()).open().unwrap();
     let object = objects.create("u", "var u [8] int32").create().unwrap();
     let own = place.path().join(".objects");
-    let held = File::options().read(true).write(true).create_new(true).open(own.join(runtime::LOCK)).unwrap();
-    assert!(lock::try_lock(&held, Kind::Write, 0, 1).unwrap());
+    let held = RuntimeLock::take(&objects).unwrap().expect("there is no other runtime");
     let listener = UnixListener::bind(own.join(runtime::SOCKET)).unwrap();
     std::thread::spawn(move || {
         let mut kept = Vec::new();

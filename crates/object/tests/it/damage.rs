@@ -12,7 +12,7 @@ fn create(dir: &Dir, name: &str, text: &str) -> Object {
 /// A board as somebody could write it who means no good.
 fn board(id: u64, counts: u64, next: u64, entries: &[u8]) -> Vec<u8> {
     let mut bytes = b"STLBOARD".to_vec();
-    for word in [3, id, counts, next, 0, 0, 0] {
+    for word in [4, id, counts, next, 0, 0, 0] {
         bytes.extend(word.to_le_bytes());
     }
     bytes.extend(entries);

@@ -3,10 +3,9 @@
 use crate::common::{Dir, watchdog};
 use std::process::Command;
 use std::time::Duration;
-use stillframe_kernel::lock::{self, Kind};
 use stillframe_object::receiver::Receiver;
 use stillframe_object::relay::{FragmentRefusal, Relay, Remote, RemoteFragment};
-use stillframe_object::runtime::LOCK;
+use stillframe_object::runtime::{LOCK, RuntimeLock};
 use stillframe_object::{Error, Object, Objects, WriteFragment};
 
 /// A wait that hangs ends.
@@ -214,11 +213,9 @@ fn what_all_writers_of_a_node_have_is_complete_only_when_the_runtime_says_so() {
 }
 
 /// Holds what a runtime holds that runs.
-fn run(dir: &Dir) -> std::fs::File {
-    let path = dir.path().join(".objects").join(LOCK);
-    let file = std::fs::File::options().create(true).truncate(false).write(true).open(path).unwrap();
-    assert!(lock::try_lock(&file, Kind::Write, 0, 1).unwrap());
-    file
+fn run(dir: &Dir) -> RuntimeLock {
+    let objects = Objects::options().dir(dir.path()).as_runtime().open().unwrap();
+    RuntimeLock::take(&objects).unwrap().expect("there is no other runtime")
 }
 
 #[test]

@@ -2,12 +2,10 @@
 
 use crate::common::{Dir, watchdog};
 use std::fmt::Debug;
-use std::fs::File;
 use std::time::Duration;
 use stillframe::inspect;
-use stillframe_kernel::lock::{self, Kind};
 use stillframe_object::relay::{Remote, RemoteFragment};
-use stillframe_object::runtime::LOCK;
+use stillframe_object::runtime::RuntimeLock;
 use stillframe_object::{Error, Object, Objects, ReadFragment};
 
 const LONG: Duration = Duration::from_secs(60);
@@ -209,11 +207,9 @@ fn a_handle_removes_its_object_also_if_that_is_damaged() {
 }
 
 /// A runtime that runs and says nothing, until what is returned is dropped.
-fn silent_runtime(dir: &Dir) -> File {
-    let lock = dir.path().join(".objects").join(LOCK);
-    let held = File::options().read(true).write(true).create_new(true).open(lock).unwrap();
-    assert!(lock::try_lock(&held, Kind::Write, 0, 1).unwrap());
-    held
+fn silent_runtime(dir: &Dir) -> RuntimeLock {
+    let objects = Objects::options().dir(dir.path()).as_runtime().open().unwrap();
+    RuntimeLock::take(&objects).unwrap().expect("there is no other runtime")
 }
 
 /// Its home says nothing of the fragment, and never will.

@@ -1,12 +1,10 @@
 //! The commands that remove objects, beside a runtime that speaks for other nodes.
 
 use crate::support::Scene;
-use std::fs::File;
 use std::io::{BufRead, BufReader, Write};
 use std::os::unix::net::UnixListener;
-use stillframe_kernel::lock::{self, Kind};
 use stillframe_object::Objects;
-use stillframe_object::runtime::{LOCK, NodeSummary, Reply, Request, SOCKET};
+use stillframe_object::runtime::{NodeSummary, Reply, Request, RuntimeLock, SOCKET};
 
 fn summary(number: u32) -> NodeSummary {
     let (name, address) = (format!("n{number}"), format!("10.0.0.{number}:7000"));
@@ -14,13 +12,16 @@ fn summary(number: u32) -> NodeSummary {
 }
 
 /// A runtime of one of so many nodes, until what is returned is dropped. It has heard all homes.
-fn runtime(scene: &Scene, nodes: u32) -> File {
+fn runtime(scene: &Scene, nodes: u32) -> RuntimeLock {
     let own = scene.dir().join(".objects");
-    let held = File::options().read(true).write(true).create(true).truncate(false).open(own.join(LOCK)).unwrap();
-    // A child that another test has just forked may have the one of before for a moment.
-    while !lock::try_lock(&held, Kind::Write, 0, 1).unwrap() {
-        std::thread::yield_now();
-    }
+    let objects = Objects::options().dir(scene.dir()).as_runtime().open().unwrap();
+    let held = loop {
+        // A child that another test has just forked may have the one of before for a moment.
+        match RuntimeLock::take(&objects).unwrap() {
+            Some(held) => break held,
+            None => std::thread::yield_now(),
+        }
+    };
     let _ = std::fs::remove_file(own.join(SOCKET));
     let listener = UnixListener::bind(own.join(SOCKET)).unwrap();
     std::thread::spawn(move || {
