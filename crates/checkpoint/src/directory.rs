@@ -47,11 +47,11 @@ impl Directory {
 
     /// Opens the file with the lock, and makes it if it is not there. Who may only read could hold it for ever.
     fn open_lock(&self) -> Result<File, Refused> {
-        let mode = FILE_MODE & writers_mode(self.folder.about().map_or(FOLDER_MODE, |about| about.mode));
+        let mode = FILE_MODE & writers_mode(self.folder.about().map_or(FOLDER_MODE, |about| about.mode)) | 0o600;
         let (file, about) = self.guard.open(&self.folder, LOCK, Access::Create(mode))?;
-        if about.mode & FILE_MODE & !mode != 0 && about.owner == user_id() {
+        if about.mode & 0o777 != mode && about.owner == user_id() {
             // Where it cannot be, somebody else may lock it, too.
-            let _ = file.set_permissions(fs::Permissions::from_mode(about.mode & mode));
+            let _ = file.set_permissions(fs::Permissions::from_mode(mode));
         }
         Ok(file)
     }

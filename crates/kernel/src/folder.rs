@@ -45,7 +45,8 @@ pub enum Access {
 /// Removes from a mode the bits of those, the owner, the group or the others, who may not write. A file that anybody may read
 /// anybody may lock, and keep from those who write.
 pub fn writers_mode(mode: u32) -> u32 {
-    [0o700, 0o070, 0o007].into_iter().filter(|class| mode & class & 0o222 != 0).fold(0, |all, class| all | mode & class)
+    let writing = [0o700, 0o070, 0o007].into_iter().filter(|class| mode & class & 0o222 != 0);
+    writing.fold(mode & !0o777, |all, class| all | mode & class)
 }
 
 /// What a name is that of.
@@ -307,6 +308,14 @@ impl Folder {
     pub fn permit(&self, mode: u32) -> io::Result<()> {
         let inherited = self.about()?.mode & 0o7000;
         Ok(fs::fchmod(self.reopen()?, Mode::from_raw_mode((mode | inherited) as _))?)
+    }
+
+    /// Gives the directory to a user and a group.
+    ///
+    /// # Errors
+    /// As fchown(2).
+    pub fn give(&self, owner: u32, group: u32) -> io::Result<()> {
+        std::os::unix::fs::fchown(self.reopen()?, Some(owner), Some(group))
     }
 
     /// Gives what has a name here, and is no link, all bits of a mode.

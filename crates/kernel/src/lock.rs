@@ -56,6 +56,33 @@ pub fn is_held(file: &File, kind: Kind, start: u64, bytes: u64) -> Result<bool, 
     Ok(call(file, libc::F_OFD_GETLK, kind, start, bytes)?.l_type != libc::F_UNLCK as _)
 }
 
+/// What those who may only read a file see of a lock that somebody [shows](show) there.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Shown {
+    /// Nobody has it.
+    Not,
+    /// Somebody has it who may write.
+    Surely,
+    /// Somebody has it, or one who may only read feigns it.
+    Perhaps,
+}
+
+/// Shows on a byte of a file which many may read that one has a lock, which lies elsewhere; `false` means that somebody else is in the way, as
+/// only those can be who may write.
+pub fn show(file: &File, at: u64) -> Result<bool, Failure> {
+    // A reader that feigns a lock leaves room for another one to read.
+    Ok(try_lock(file, Kind::Write, at, 1)? || try_lock(file, Kind::Read, at, 1)?)
+}
+
+/// Whether somebody else shows a lock on a byte of a file.
+pub fn shown(file: &File, at: u64) -> Result<Shown, Failure> {
+    Ok(match is_held(file, Kind::Write, at, 1)? {
+        false => Shown::Not,
+        true if is_held(file, Kind::Read, at, 1)? => Shown::Surely,
+        true => Shown::Perhaps,
+    })
+}
+
 /// Whether who had the write lock on the first byte of a file has ended. Until somebody had it the file is empty: who takes the lock
 /// writes to the file then.
 pub fn has_ended(file: &File) -> Result<bool, Failure> {

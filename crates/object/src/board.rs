@@ -12,7 +12,7 @@
 //! | 32 to 39 | the number of the next fragment |
 //! | 40 to 47 | the newest version that counts as complete while byte 1 of the file is locked: a claim; 2^64 - 1 if there is none |
 //! | 48 to 55 | a random number, of this file alone |
-//! | 56 to 63 | zeros |
+//! | 56 to 63 | what is at 40, with all bits turned: a claim that is read while it is written is none |
 //! | 64 on | entries, each a line of JSON |
 //!
 //! Numbers have 8 bytes, the lowest first. A board that consists mostly of entries that no longer matter is written anew
@@ -25,9 +25,9 @@
 //! else's. The claim is a lock, which ends with the entry, and with the process.
 //!
 //! The lock of a board is that of a file beside it, `.objects/locks/NAME`, which only those may open who may write: a program that may
-//! only read could hold a lock for ever, and nobody could attach. Whoever has it takes read locks on the board too, by which those who may
-//! only read see that the board is being changed. A reader that feigns these has other readers wait for some milliseconds at each call, and
-//! no claim of its own: who lets go of a claim takes its version out of the header.
+//! only read could hold a lock for ever, and nobody could attach. Whoever has it locks bytes of the board too, by which those who may only
+//! read see that it is being changed. A program that may only read can feign that for others who may only read: these wait some milliseconds
+//! at each call, and go by what the board says. A claim it cannot feign: who lets go of one takes its version out of the header.
 
 mod header;
 mod locked;
@@ -38,7 +38,7 @@ use crate::directory::{Directory, file_of};
 use crate::error::{Error, Result};
 use crate::names::Names;
 use crate::shared;
-use header::{COUNTS_AT, HEADER_BYTES, Header};
+use header::{CLAIM_AT, COUNTS_AT, HEADER_BYTES, Header};
 pub(crate) use locked::LockedBoard;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -52,7 +52,7 @@ use std::time::{Duration, Instant};
 use stillframe::Trust;
 use stillframe_kernel::folder::Access;
 use stillframe_kernel::fork::Unforked;
-use stillframe_kernel::lock::{self, Kind};
+use stillframe_kernel::lock::{self, Shown};
 use stillframe_kernel::{Failure, space};
 
 /// Read at once with the header: all of most boards.
@@ -197,6 +197,8 @@ pub(crate) struct News {
     pub(crate) entries: Vec<Entry>,
     /// Whether nobody was changing the board just before.
     pub(crate) is_settled: bool,
+    /// Whether that may be feigned by somebody who may only read, as this process.
+    pub(crate) is_doubtful: bool,
     /// The newest version that counts as complete, by the claim of who was changing it just before.
     pub(crate) claimed: Option<u64>,
 }
@@ -263,15 +265,30 @@ impl Board {
         let Some((file, about)) = boards.open(&self.file, Access::Read)? else {
             return Ok(News { is_settled: true, ..self.anew(position, None) });
         };
-        let is_held = |at| lock::is_held(&file, Kind::Write, at, 1).map_err(|failure| self.failed(failure));
-        let is_locked = is_held(LOCK_AT)? && self.directory.is_locked(&self.file)?.unwrap_or(true);
+        let shown = |at| lock::shown(&file, at).map_err(|failure| self.failed(failure));
+        let asked = match shown(LOCK_AT)? {
+            Shown::Not => Some(false),
+            Shown::Surely => Some(true),
+            Shown::Perhaps => self.directory.is_locked(&self.file)?,
+        };
+        let is_locked = asked.unwrap_or(true);
         // One that is not the board any more says nothing of who changes the one in its place.
         let is_settled = !is_locked && boards.identity(&self.file) == Some(about.identity);
         // Before the entries: a claim that has ended by now has them in its place.
-        let is_claimed = is_locked && is_held(CLAIM_LOCK_AT)?;
+        let is_claimed = is_locked && shown(CLAIM_LOCK_AT)? != Shown::Not;
+        let claimed = if is_claimed { self.read_claim(&file)? } else { None };
         let (news, header) = self.read_from(&file, about.identity, position)?;
-        let own = header.filter(|header| is_claimed && header.id == self.id.get());
-        Ok(News { is_settled, claimed: own.and_then(|header| header.claim), ..news })
+        let claimed = claimed.filter(|_| header.is_some_and(|header| header.id == self.id.get()));
+        Ok(News { is_settled, is_doubtful: asked.is_none(), claimed, ..news })
+    }
+
+    fn read_claim(&self, file: &File) -> Result<Option<u64>> {
+        let mut bytes = [0; HEADER_BYTES];
+        let got = space::read_begin(file, &mut bytes).map_err(|error| Error::io("read", self.path(), error))?;
+        if got < HEADER_BYTES {
+            return Ok(None);
+        }
+        header::claim(&bytes).map_err(|why| self.corrupt(CLAIM_AT as u64, why))
     }
 
     fn anew(&self, position: &mut Position, identity: Option<Identity>) -> News {
@@ -368,18 +385,13 @@ impl Board {
         // A child that is forked meanwhile has its locks for no longer than this process.
         let opened = boards.open_unforked(&self.file, Access::CreateExact(0))?;
         let (unforked, about) = opened.ok_or_else(|| Error::io("open", self.path(), ErrorKind::NotFound.into()))?;
-        let file = self.own(&unforked)?;
-        if !self.show_lock(file, LOCK_AT)? {
-            return Ok(None);
-        }
-        boards.permit(file, &about).map_err(|error| Error::io("chmod", self.path(), error))?;
-        self.begin(lock, unforked, about.identity).map(Some)
+        boards.permit(self.own(&unforked)?, &about).map_err(|error| Error::io("chmod", self.path(), error))?;
+        self.begin(lock, unforked, about.identity)
     }
 
-    /// Takes a lock by which those who may only read see that the board is being changed; whether nobody is in the way, as only those can be
-    /// who may write.
+    /// Shows those who may only read that the board is being changed, or that there is a claim.
     fn show_lock(&self, file: &File, at: u64) -> Result<bool> {
-        lock::try_lock(file, Kind::Read, at, 1).map_err(|failure| self.failed(failure))
+        lock::show(file, at).map_err(|failure| self.failed(failure))
     }
 
     /// A file of the board's that this process has open, and not one that forked it.
@@ -387,15 +399,20 @@ impl Board {
         file.get().ok_or_else(|| Error::Forked { name: self.name.clone() })
     }
 
-    fn begin(&self, lock: Unforked, unforked: Unforked, file_identity: (u64, u64)) -> Result<LockedBoard<'_>> {
+    fn begin(&self, lock: Unforked, unforked: Unforked, file_identity: (u64, u64)) -> Result<Option<LockedBoard<'_>>> {
         let mut position = Position::default();
-        let (news, header) = self.read_from(self.own(&unforked)?, file_identity, &mut position)?;
+        let file = self.own(&unforked)?;
+        let (news, mut header) = self.read_from(file, file_identity, &mut position)?;
+        if let Some(header) = header.as_mut().filter(|header| header.has_claim) {
+            // Of who died with it: somebody may feign its lock.
+            self.write_claim(file, header, None)?;
+        }
+        if !self.show_lock(file, LOCK_AT)? {
+            return Ok(None);
+        }
         match header {
             Some(header) if header.id == self.id.get() => {
-                let mut locked = LockedBoard::new(self, lock, unforked, file_identity, header, news.entries);
-                // Of who died with it.
-                locked.end_claim()?;
-                Ok(locked)
+                Ok(Some(LockedBoard::new(self, lock, unforked, file_identity, header, news.entries)))
             }
             // One of a former object of the name, or one that nobody finished.
             former => {
@@ -413,12 +430,18 @@ impl Board {
                 }
                 let failed = |error| Error::io("write", self.path(), error);
                 let header = Header::new(self.id.get(), HEADER_BYTES as u64, 0);
-                let file = self.own(&unforked)?;
                 file.set_len(0).map_err(failed)?;
                 file.write_all_at(&header.encode(), 0).map_err(failed)?;
-                Ok(LockedBoard::new(self, lock, unforked, file_identity, header, Vec::new()))
+                Ok(Some(LockedBoard::new(self, lock, unforked, file_identity, header, Vec::new())))
             }
         }
+    }
+
+    fn write_claim(&self, file: &File, header: &mut Header, claim: Option<u64>) -> Result<()> {
+        let bytes = header.encode_claim(claim);
+        file.write_all_at(&bytes, CLAIM_AT as u64).map_err(|error| Error::io("write", self.path(), error))?;
+        header.has_claim = claim.is_some();
+        Ok(())
     }
 
     /// Whether the name is still this object's. It stays so while the board is locked, for who removes an object has the lock.
@@ -431,19 +454,31 @@ impl Board {
 
     /// Takes away the board, and then its lock, which the caller has.
     pub(crate) fn remove(&self) -> Result<()> {
-        Board::remove_file(&self.directory, &self.name)?;
-        let path = || self.directory.lock_path(&self.file);
-        self.directory.remove_lock(&self.file).map_err(|error| Error::io("unlink", path(), error))
+        remove_files(&self.directory, &self.file)
     }
 
-    /// Takes away the board of the object that has a name, whatever it says.
-    pub(crate) fn remove_file(directory: &Directory, name: &str) -> Result<()> {
-        let file = file_of(name);
-        match directory.boards.folder().remove_file(&file) {
-            Err(error) if error.kind() != ErrorKind::NotFound => {
-                Err(Error::io("unlink", directory.boards.path.join(file), error))
+    /// Takes away the board of the object that has a name, whatever it says, once nobody has it locked.
+    ///
+    /// # Errors
+    /// [`Error::Locked`] if somebody has had it for long.
+    pub(crate) fn remove_any(directory: &Directory, name: &str) -> Result<()> {
+        let (file, begin) = (file_of(name), Instant::now());
+        while begin.elapsed() <= LOCKED_MAX {
+            if let Some(_lock) = directory.lock(&file)? {
+                return remove_files(directory, &file);
             }
-            _ => Ok(()),
+            std::thread::sleep(Duration::from_millis(1));
         }
+        Err(Error::Locked { path: directory.boards.path.join(file), waited: LOCKED_MAX })
     }
+}
+
+fn remove_files(directory: &Directory, file: &str) -> Result<()> {
+    match directory.boards.folder().remove_file(file) {
+        Err(error) if error.kind() != ErrorKind::NotFound => {
+            return Err(Error::io("unlink", directory.boards.path.join(file), error));
+        }
+        _ => {}
+    }
+    directory.remove_lock(file).map_err(|error| Error::io("unlink", directory.lock_path(file), error))
 }

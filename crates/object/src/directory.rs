@@ -26,7 +26,7 @@ pub(crate) struct Directory {
     pub(crate) objects: Part,
     pub(crate) names: Part,
     pub(crate) boards: Part,
-    /// None for whoever may not write: a lock that may be read can be held by anybody, and keeps everybody out.
+    /// None where there is none, for whoever only looks.
     locks: Option<Part>,
 }
 
@@ -37,6 +37,8 @@ pub(crate) struct Part {
     folder: Folder,
     guard: Guard,
     mode: u32,
+    /// Whether nobody may read its files who may not write them.
+    is_for_writers: bool,
 }
 
 /// The file of an object. Its name has no parts, so that no object stands in the way of another.
@@ -99,10 +101,11 @@ impl Directory {
         let guard = Guard::new(trust, Purpose::Write { granted: mode });
         make_root(dir, mode)?;
         let folder = guard.open_root(dir).map_err(|refused| Error::refused(dir, refused))?;
-        let root = Part { path: dir.into(), folder, guard, mode };
+        let root = Part { path: dir.into(), folder, guard, mode, is_for_writers: false };
         let objects = root.made(OBJECTS)?;
         let (names, boards) = (objects.made(NAMES)?, objects.made(BOARDS)?);
-        let locks = Part { mode: writers_mode(mode), ..objects.clone() }.made(LOCKS)?;
+        let locks = objects.as_it_is()?.for_writers().made(LOCKS)?;
+        locks.correct(&objects).map_err(|error| Error::io("chmod", &locks.path, error))?;
         Ok(Directory { dir: dir.into(), objects, names, boards, locks: Some(locks) })
     }
 
@@ -114,7 +117,7 @@ impl Directory {
             Err(refused) if refused.is_missing() => return Ok(None),
             Err(refused) => return Err(Error::refused(dir, refused)),
         };
-        let root = Part { path: dir.into(), folder, guard, mode: 0 };
+        let root = Part { path: dir.into(), folder, guard, mode: 0, is_for_writers: false };
         let Some(objects) = root.opened(OBJECTS)? else { return Ok(None) };
         let (names, boards) = (objects.opened(NAMES)?, objects.opened(BOARDS)?);
         let locks = objects.opened(LOCKS).ok().flatten();
@@ -149,7 +152,11 @@ impl Directory {
     /// Whether somebody has the lock of a name; nothing for whoever may not know.
     pub(crate) fn is_locked(&self, name: &str) -> Result<Option<bool>> {
         let Some(locks) = &self.locks else { return Ok(None) };
-        let Some((file, _)) = locks.open(name, Access::Read)? else { return Ok(Some(false)) };
+        let file = match locks.guard.open(&locks.folder, name, Access::Read) {
+            Ok((file, _)) => file,
+            Err(refused) if refused.is_missing() => return Ok(Some(false)),
+            Err(_) => return Ok(None),
+        };
         let held = lock::is_held(&file, Kind::Read, 0, 1);
         held.map(Some).map_err(|failure| Error::system(locks.path.join(name), failure))
     }
@@ -169,10 +176,37 @@ impl Directory {
 }
 
 impl Part {
+    /// The same for files that nobody may open who may not write them.
+    pub(crate) fn for_writers(&self) -> Part {
+        Part { mode: writers_mode(self.mode), is_for_writers: true, ..self.clone() }
+    }
+
+    /// The same for files with the mode that the directory has, whoever made it.
+    pub(crate) fn as_it_is(&self) -> Result<Part> {
+        let about = self.folder.about().map_err(|error| Error::io("stat", &self.path, error))?;
+        Ok(Part { mode: about.mode & 0o1777, ..self.clone() })
+    }
+
+    /// Gives a directory that is this user's the mode that it is to have, and to the owner of the one above what root made there.
+    fn correct(&self, above: &Part) -> io::Result<()> {
+        let (about, above) = (self.folder.about()?, above.folder.about()?);
+        if about.owner != user_id() {
+            return Ok(());
+        }
+        if about.mode & 0o777 != self.mode & 0o777 {
+            self.folder.permit(self.mode)?;
+        }
+        if about.owner == 0 && above.owner != 0 {
+            // Where that user is none of this container's it cannot be.
+            let _ = self.folder.give(above.owner, above.group);
+        }
+        Ok(())
+    }
+
     fn opened(&self, name: &str) -> Result<Option<Part>> {
         let path = self.path.join(name);
         match self.guard.open_folder(&self.folder, name) {
-            Ok(folder) => Ok(Some(Part { path, folder, guard: self.guard, mode: self.mode })),
+            Ok(folder) => Ok(Some(Part { path, folder, ..self.clone() })),
             Err(refused) if refused.is_missing() => Ok(None),
             Err(refused) => Err(Error::refused(path, refused)),
         }
@@ -225,13 +259,24 @@ impl Part {
     }
 
     /// Gives a file of this user's the bits of its mode that it lacks: whatever the umask took, or a process did not come to that made
-    /// it where the file system has no `O_TMPFILE`.
+    /// it where the file system has no `O_TMPFILE`. What root makes is the directory's owner's, who could not open it else.
     pub(crate) fn permit(&self, file: &File, about: &About) -> std::io::Result<()> {
         use std::os::unix::fs::PermissionsExt;
-        if about.mode & self.file_mode() == self.file_mode() || about.owner != user_id() {
+        if about.owner != user_id() {
             return Ok(());
         }
-        file.set_permissions(std::fs::Permissions::from_mode(self.file_mode()))
+        let (mode, wanted) = (about.mode & 0o777, self.file_mode());
+        if mode & wanted != wanted || (self.is_for_writers && mode != wanted) {
+            file.set_permissions(std::fs::Permissions::from_mode(wanted))?;
+        }
+        if about.owner == 0 && about.links <= 1 {
+            let above = self.folder.about()?;
+            if above.owner != 0 {
+                // Where that user is none of this container's it cannot be.
+                let _ = std::os::unix::fs::fchown(file, Some(above.owner), Some(above.group));
+            }
+        }
+        Ok(())
     }
 
     pub(crate) fn identity(&self, name: &str) -> Option<(u64, u64)> {

@@ -43,9 +43,11 @@ impl Hints {
             return Ok(Hints { map: None });
         }
         let path = directory.objects.path.join(FILE);
-        let opened = directory.objects.open(FILE, Access::CreateExact(0))?;
+        // Who may only read could wait there in the runtime's place, and it would not be woken (futex(2), FUTEX_REQUEUE).
+        let place = directory.objects.for_writers();
+        let opened = place.open(FILE, Access::CreateExact(0))?;
         let (file, about) = opened.ok_or_else(|| Error::io("open", &path, std::io::ErrorKind::NotFound.into()))?;
-        directory.objects.permit(&file, &about).map_err(|error| Error::io("chmod", &path, error))?;
+        place.permit(&file, &about).map_err(|error| Error::io("chmod", &path, error))?;
         if about.bytes < BYTES as u64 {
             file.set_len(BYTES as u64).map_err(|error| Error::io("ftruncate", &path, error))?;
         }

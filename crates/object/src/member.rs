@@ -46,6 +46,9 @@ const LOOKS: usize = 20;
 /// changing the board, or knows less than there was: on a machine that is overrun a look may take as long as somebody comes and goes.
 const TRIES: usize = 500;
 
+/// How often where the lock may be feigned by somebody who may only read: he could keep this process at it for ever.
+const DOUBTFUL_TRIES: usize = 20;
+
 /// How long somebody may be changing the board before who looks at writers looks once more.
 const UNSETTLED: Duration = Duration::from_micros(100);
 
@@ -169,6 +172,8 @@ pub(crate) struct Members {
     seen: u32,
     /// Whether it was read, and nobody was changing it then.
     is_settled: bool,
+    /// Whether that somebody was may be feigned.
+    is_doubtful: bool,
     /// The newest version that counts as complete, as whoever was changing the board then had claimed.
     claimed: Option<Version>,
     /// How often the board said anything new.
@@ -195,7 +200,7 @@ impl Members {
         }
         // Whether it is settled is asked between the bell and the entries: who changes it from then on rings, and what was changed before
         // is read.
-        let News { is_anew, entries, is_settled, claimed } = shared.board.read(&mut self.position)?;
+        let News { is_anew, entries, is_settled, is_doubtful, claimed } = shared.board.read(&mut self.position)?;
         if is_anew {
             self.list.clear();
             (self.complete, self.complete_looked, self.follows, self.announced) = (None, None, None, None);
@@ -208,7 +213,7 @@ impl Members {
             *self = Members { changes: self.changes, watched, ..Members::default() };
             return Err(error);
         }
-        (self.seen, self.is_settled, self.claimed) = (seen, is_settled, claimed);
+        (self.seen, self.is_settled, self.is_doubtful, self.claimed) = (seen, is_settled, is_doubtful, claimed);
         Ok(is_new)
     }
 
@@ -415,7 +420,7 @@ impl Members {
     pub(crate) fn look(&mut self, shared: &Shared) -> Result<BTreeMap<u32, Standing>> {
         self.refresh(shared)?;
         let mut found = None;
-        for _ in 0..TRIES {
+        for tried in 0..TRIES {
             let standings = self.standings(shared)?;
             let is_new = self.refresh(shared)?;
             if !is_new && self.is_settled {
@@ -423,6 +428,9 @@ impl Members {
             }
             // Of a board that somebody has locked the claim counts that was read after them.
             found = (!is_new).then_some(standings);
+            if self.is_doubtful && tried >= DOUBTFUL_TRIES {
+                break;
+            }
             if !self.is_settled {
                 // Somebody is just about to take the place of another, by what he has seen of the writers.
                 std::thread::sleep(UNSETTLED);

@@ -411,7 +411,7 @@ impl Objects {
         }
         shared::remove_regions(&self.site, name)?;
         // Before the name: somebody may create the next object of it at once.
-        Board::remove_file(&self.site.directory, name)?;
+        Board::remove_any(&self.site.directory, name)?;
         match self.has_own_names && !force {
             true => DirectoryNames::new(self.site.directory.clone(), self.site.bell.clone()).discard(name)?,
             false => self.names.discard(name)?,

@@ -1,7 +1,7 @@
 //! What a program asks the runtime of its node, over a socket in the directory of objects.
 //!
 //! A runtime (`still node`) speaks for this node to those of others. While it runs it holds a lock on `.objects/locks/.runtime`, which
-//! only writers may open, and for all others a read lock on `.objects/runtime.lock`; it listens at `.objects/runtime`. A request and a reply are a line of JSON each. A fragment to read has a connection of
+//! only writers may open, and for all others a lock on `.objects/runtime.lock`; it listens at `.objects/runtime`. A request and a reply are a line of JSON each. A fragment to read has a connection of
 //! its own: when that ends, the fragment is not filled any more. So has a group whose ranks on other nodes somebody wants; the crate
 //! `stillframe` asks for those.
 
@@ -20,13 +20,13 @@ use std::time::{Duration, Instant};
 use stillframe_kernel::folder::Access;
 use stillframe_kernel::fork::Unforked;
 use stillframe_kernel::local;
-use stillframe_kernel::lock::{self, Kind};
+use stillframe_kernel::lock::{self, Shown};
 use stillframe_kernel::stream::Stream;
 
 /// The runtime's socket, in the directory of objects.
 pub const SOCKET: &str = "runtime";
 
-/// The file on which a runtime has a read lock while it runs.
+/// The file on which a runtime shows while it runs that it does.
 pub const LOCK: &str = "runtime.lock";
 
 /// The lock of runtimes among those that only writers may take. No object has that name.
@@ -212,11 +212,12 @@ impl RuntimeLock {
         let directory = objects.directory();
         let path = directory.objects.path.join(LOCK);
         let Some(own) = directory.lock(WRITERS_LOCK)? else { return Ok(None) };
-        let opened = directory.objects.open_unforked(LOCK, Access::CreateExact(0))?;
+        let place = directory.objects.as_it_is()?;
+        let opened = place.open_unforked(LOCK, Access::CreateExact(0))?;
         let (shown, about) = opened.ok_or_else(|| Error::io("open", &path, ErrorKind::NotFound.into()))?;
         let Some(file) = shown.get() else { return Ok(None) };
-        directory.objects.permit(file, &about).map_err(|error| Error::io("chmod", &path, error))?;
-        let is_shown = lock::try_lock(file, Kind::Read, 0, 1).map_err(|failure| Error::system(path, failure))?;
+        place.permit(file, &about).map_err(|error| Error::io("chmod", &path, error))?;
+        let is_shown = lock::show(file, 0).map_err(|failure| Error::system(path, failure))?;
         Ok(is_shown.then_some(RuntimeLock { shown, _lock: own }))
     }
 
@@ -226,12 +227,16 @@ impl RuntimeLock {
     }
 }
 
-/// Whether this node has a runtime now. A program that may only read cannot tell a runtime's lock from that of a program that feigns one.
+/// Whether this node has a runtime now. A program that may only read cannot always tell a runtime's lock from that of a program that feigns
+/// one.
 pub(crate) fn is_running(directory: &Directory) -> Result<bool> {
     let Some((file, _)) = directory.objects.open(LOCK, Access::Read)? else { return Ok(false) };
-    let is_held = lock::is_held(&file, Kind::Write, 0, 1);
-    let is_held = is_held.map_err(|failure| Error::system(directory.objects.path.join(LOCK), failure))?;
-    Ok(is_held && directory.is_locked(WRITERS_LOCK)?.unwrap_or(true))
+    let shown = lock::shown(&file, 0).map_err(|failure| Error::system(directory.objects.path.join(LOCK), failure))?;
+    match shown {
+        Shown::Not => Ok(false),
+        Shown::Surely => Ok(true),
+        Shown::Perhaps => Ok(directory.is_locked(WRITERS_LOCK)?.unwrap_or(true)),
+    }
 }
 
 /// Whether this node has a runtime, or had one that may be started again.
@@ -443,7 +448,7 @@ mod tests {
         let reader = || Objects::options().dir(place.path()).look().unwrap().expect("there are objects");
         drop(RuntimeLock::take(&objects).unwrap().expect("there is no other"));
         let feigned = File::open(place.path().join(".objects").join(LOCK)).unwrap();
-        assert!(lock::try_lock(&feigned, Kind::Read, 0, 1).unwrap());
+        assert!(lock::try_lock(&feigned, lock::Kind::Read, 0, 1).unwrap());
         assert!(!is_running(objects.directory()).unwrap());
         let held = RuntimeLock::take(&objects).unwrap().expect("a lock to read is none of a runtime");
         assert!(RuntimeLock::take(&objects).unwrap().is_none());

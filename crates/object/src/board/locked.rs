@@ -1,6 +1,6 @@
 //! A board while this process alone changes it.
 
-use super::header::{BYTES_MAX, CLAIM_AT, COUNTS_AT, HEADER_BYTES, Header, NO_CLAIM};
+use super::header::{BYTES_MAX, COUNTS_AT, HEADER_BYTES, Header};
 use super::{Board, CLAIM_LOCK_AT, Entry, LOCK_AT, Position};
 use crate::error::{Error, Result};
 use std::collections::BTreeSet;
@@ -46,31 +46,24 @@ impl<'a> LockedBoard<'a> {
     /// Says that nothing above a version is complete until there is an entry, or the board is let go of. What was complete above it before
     /// shows when the writers are looked at after this.
     pub(crate) fn claim(&mut self, version: u64) -> Result<()> {
-        self.write_claim(Some(version))?;
-        match self.board.show_lock(self.board.own(&self.file)?, CLAIM_LOCK_AT)? {
+        let file = self.board.own(&self.file)?;
+        self.board.write_claim(file, &mut self.header, Some(version))?;
+        match self.board.show_lock(file, CLAIM_LOCK_AT)? {
             true => Ok(()),
             false => Err(Error::Locked { path: self.board.path(), waited: Duration::ZERO }),
         }
     }
 
     /// Ends a claim, if there is one.
-    pub(super) fn end_claim(&mut self) -> Result<()> {
-        if self.header.claim.is_none() {
-            return Ok(());
+    fn end_claim(&mut self) {
+        if !self.header.has_claim {
+            return;
         }
+        // Where it cannot be, it ends with the lock of the board.
         if let Some(file) = self.file.get() {
-            // Else it ends with the lock of the board.
             let _ = lock::unlock(file, CLAIM_LOCK_AT, 1);
+            let _ = self.board.write_claim(file, &mut self.header, None);
         }
-        self.write_claim(None)
-    }
-
-    fn write_claim(&mut self, claim: Option<u64>) -> Result<()> {
-        let (path, file) = (self.board.path(), self.board.own(&self.file)?);
-        let bytes = claim.unwrap_or(NO_CLAIM).to_le_bytes();
-        file.write_all_at(&bytes, CLAIM_AT as u64).map_err(|error| Error::io("write", &path, error))?;
-        self.header.claim = claim;
-        Ok(())
     }
 
     /// A number for a fragment, which is taken by adding its entry.
@@ -116,7 +109,8 @@ impl<'a> LockedBoard<'a> {
         file.write_all_at(&header.encode()[COUNTS_AT..COUNTS_AT + 16], COUNTS_AT as u64).map_err(failed)?;
         self.header = header;
         self.entries.extend(entries);
-        self.end_claim()
+        self.end_claim();
+        Ok(())
     }
 
     fn line(&self, entry: &Entry) -> Result<Vec<u8>> {
@@ -178,5 +172,11 @@ impl<'a> LockedBoard<'a> {
     /// The position behind all that it says.
     pub(crate) fn position(&self) -> Position {
         Position { identity: Some((self.file_identity, self.header.random)), bytes: self.header.counts }
+    }
+}
+
+impl Drop for LockedBoard<'_> {
+    fn drop(&mut self) {
+        self.end_claim();
     }
 }

@@ -1,11 +1,16 @@
 //! # Safety
 //!
-//! A forked child calls only what may be called after fork(2), and is ended and waited for by its parent.
+//! A forked child calls only what may be called after fork(2), and is ended and waited for by its parent. A thread that becomes another
+//! user's does so by calls of the system that change that thread alone, and ends as that user's.
 #![allow(unsafe_code)]
 
 use super::*;
 use crate::object::Object;
 use crate::objects::Objects;
+use crate::runtime::{self, RuntimeLock};
+use std::os::unix::fs::PermissionsExt;
+use stillframe_kernel::lock::Kind;
+use stillframe_kernel::user_id;
 
 /// An object in a directory of the test's own.
 fn object() -> (tempfile::TempDir, Object) {
@@ -111,11 +116,109 @@ fn a_child_that_was_forked_while_a_board_was_locked_keeps_it_from_nobody() {
     }
 }
 
-/// Read locks of a program that may only read: on a board, or on what shows that there is a runtime.
+/// The locks of a program that may only read, on whatever it can open.
 fn lock_to_read(path: &std::path::Path) -> File {
     let file = File::open(path).unwrap();
     assert!(lock::try_lock(&file, Kind::Read, 0, 2).unwrap());
     file
+}
+
+/// The user and the group that nobody uses.
+const NOBODY: u32 = 65534;
+
+/// Does something as another user; `None` where this one is not root, who alone can.
+fn as_nobody<T: Send>(work: impl FnOnce() -> T + Send) -> Option<T> {
+    if user_id() != 0 {
+        eprintln!("skipped: only root can become another user");
+        return None;
+    }
+    let become_nobody = || {
+        let calls =
+            [(libc::SYS_setgroups, [0; 3]), (libc::SYS_setresgid, [NOBODY; 3]), (libc::SYS_setresuid, [NOBODY; 3])];
+        for (call, [first, second, third]) in calls {
+            // SAFETY: numbers of users, and no list of groups; unlike those of libc these calls are about this thread alone.
+            assert_eq!(unsafe { libc::syscall(call, first, second, third) }, 0);
+        }
+        assert_eq!(user_id(), NOBODY);
+        work()
+    };
+    Some(std::thread::scope(|scope| scope.spawn(become_nobody).join().unwrap()))
+}
+
+/// An object that others may read, with a complete version 1 and a writer that lives.
+fn readable() -> (tempfile::TempDir, Object, crate::write::WriteFragment) {
+    let place = tempfile::Builder::new().prefix("stillframe-test-others-").tempdir_in("/dev/shm").unwrap();
+    std::fs::set_permissions(place.path(), std::fs::Permissions::from_mode(0o755)).unwrap();
+    let objects = Objects::options().dir(place.path().join("o")).mode(0o755).as_runtime().open().unwrap();
+    let object = objects.create("u", "var u [8] int32").create().unwrap();
+    let mut writer = object.write("{ var v = u }").attach().unwrap();
+    writer.publish(1).unwrap();
+    (place, object, writer)
+}
+
+#[test]
+fn who_may_only_read_reads_while_a_board_is_locked_or_a_lock_feigned_and_while_there_is_a_runtime() {
+    let (place, object, mut writer) = readable();
+    let dir = place.path().join("o");
+    let read = || {
+        let objects = Objects::options().dir(&dir).look().unwrap().expect("there are objects");
+        let newest = objects.object_named("u").unwrap().newest().unwrap();
+        (newest, runtime::is_running(objects.directory()).unwrap())
+    };
+    let (board, shown) = (object.shared().board.path(), dir.join(".objects").join(runtime::LOCK));
+    let Some(first) = as_nobody(read) else { return };
+    assert_eq!(first, (1, false));
+    let locked = object.shared().board.lock().unwrap();
+    assert_eq!(as_nobody(read), Some((1, false)), "the board is locked");
+    drop(locked);
+    let running = RuntimeLock::take(&Objects::options().dir(&dir).mode(0o755).as_runtime().open().unwrap()).unwrap();
+    assert!(running.is_some());
+    assert_eq!(as_nobody(read), Some((1, true)), "there is a runtime");
+    drop(running);
+    // Of its own they keep no other user from anything.
+    let feigned = as_nobody(|| [lock_to_read(&board), lock_to_read(&shown)]);
+    assert_eq!(as_nobody(read).map(|(newest, _)| newest), Some(1), "both are feigned");
+    let of_writers = ["locks", "locks/u", "locks/.runtime", "hints"].map(|name| dir.join(".objects").join(name));
+    let opened = |path: &PathBuf| File::open(path).map_err(|error| error.kind());
+    for path in &of_writers {
+        assert!(opened(path).is_ok(), "{}", path.display());
+        assert_eq!(as_nobody(|| opened(path).err()), Some(Some(ErrorKind::PermissionDenied)), "{}", path.display());
+    }
+    writer.publish(2).unwrap();
+    assert_eq!(as_nobody(read).map(|(newest, _)| newest), Some(2));
+    let running = RuntimeLock::take(&Objects::options().dir(&dir).mode(0o755).as_runtime().open().unwrap()).unwrap();
+    assert!(running.is_some(), "it is feigned");
+    drop((feigned, running));
+    writer.detach().unwrap();
+}
+
+#[test]
+fn what_root_makes_in_the_directory_of_another_user_shuts_him_out_of_nothing() {
+    let place = tempfile::Builder::new().prefix("stillframe-test-root-").tempdir_in("/dev/shm").unwrap();
+    std::fs::set_permissions(place.path(), std::fs::Permissions::from_mode(0o777)).unwrap();
+    let dir = place.path().join("o");
+    let open = || Objects::options().dir(&dir).as_runtime().trust(stillframe::Trust::User(NOBODY)).open().unwrap();
+    let create = |name: &str| open().create(name, "var u [8] int32").create().unwrap();
+    if as_nobody(|| drop(create("u"))).is_none() {
+        return;
+    }
+    // As before there were locks.
+    std::fs::remove_dir_all(dir.join(".objects/locks")).unwrap();
+    let object = open().object_named("u").unwrap();
+    drop(object.shared().board.lock().unwrap());
+    drop(RuntimeLock::take(&open()).unwrap().expect("there is no other"));
+    drop(create("v"));
+    let attach = |name: &str| {
+        let mut writer = open().object_named(name).unwrap().write("{ var v = u }").attach().unwrap();
+        writer.publish(1).unwrap();
+        writer.detach().unwrap();
+    };
+    as_nobody(|| {
+        attach("u");
+        attach("v");
+        assert!(RuntimeLock::take(&open()).unwrap().is_some());
+        open().remove("u", false).unwrap();
+    });
 }
 
 #[test]
