@@ -3,12 +3,14 @@
 //! What the looking thread hands over is held, and stays whole whatever becomes of the producer.
 
 mod event;
+mod obstacle;
 mod options;
 mod shared;
 mod unsaved;
 mod watch;
 
 pub use event::Event;
+pub use obstacle::Obstacle;
 pub use options::CheckpointerOptions;
 
 use crate::status::Status;
@@ -40,12 +42,13 @@ impl CheckpointerOptions {
         }
         let threads = if self.all { self.held.min(SAVERS_MAX) } else { 1 };
         let saver = Saver::open(to.as_ref(), self.save.clone())?;
+        let record = Record::new(name, self.obstacle.clone());
         let shared = Arc::new(Shared {
             name: name.into(),
             dir: to.as_ref().into(),
             options: self,
             saver: Mutex::new(Arc::new(saver)),
-            record: Mutex::new(Record::new(name)),
+            record: Mutex::new(record),
             changed: Condvar::new(),
         });
         shared.weigh_session();
@@ -230,9 +233,9 @@ pub(crate) mod tests {
         Shared {
             name: "r".into(),
             dir: to.into(),
+            record: Mutex::new(Record::new("r", options.obstacle.clone())),
             options,
             saver: Mutex::new(Arc::new(saver)),
-            record: Mutex::new(Record::new("r")),
             changed: Condvar::new(),
         }
     }
@@ -297,6 +300,22 @@ pub(crate) mod tests {
         shared.record_outcome(before, Ok(saved));
         shared.end_watch(Ok(()));
         shared.record().status()
+    }
+
+    #[test]
+    fn a_version_that_does_not_come_is_not_saved_as_long_as_that_lasts() {
+        let dir = tempfile::Builder::new().prefix("checkpointer-").tempdir_in("/dev/shm").unwrap();
+        let obstacle = Obstacle::default();
+        let shared = shared(Checkpointer::options().obstacle(&obstacle), &dir.path().join("store"));
+        shared.end_watch(Ok(()));
+        assert_eq!(shared.record().status().state, State::Ended);
+        obstacle.set(7, "nobody answers");
+        let status = shared.record().status();
+        assert_eq!((status.state, &status.unsaved[..]), (State::Failed, &[7][..]));
+        assert_eq!(status.error.as_deref(), Some("version 7 is not saved: nobody answers"));
+        obstacle.clear();
+        let status = shared.record().status();
+        assert_eq!((status.state, &status.unsaved[..], status.error), (State::Ended, &[][..], None));
     }
 
     #[test]

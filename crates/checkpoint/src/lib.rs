@@ -49,7 +49,7 @@ mod workers;
 mod zarr;
 
 pub use checkpoint::Checkpoint;
-pub use checkpointer::{Checkpointer, CheckpointerOptions, Event};
+pub use checkpointer::{Checkpointer, CheckpointerOptions, Event, Obstacle};
 pub use damage::{Damage, Fault};
 pub use digest::Digest;
 pub use earlier::SetAside;

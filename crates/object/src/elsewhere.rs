@@ -82,7 +82,8 @@ struct Refusal {
 impl Refusal {
     fn new(shared: &Shared, why: &str, is_final: bool) -> Refusal {
         let why = format!("the runtime of this node cannot fetch what others have of the fragment: {why}");
-        Refusal { error: Error::Plan { name: shared.name.clone(), why }, is_final, had_memory: false }
+        let error = Error::Plan { name: shared.name.clone(), why, is_timeout: !is_final };
+        Refusal { error, is_final, had_memory: false }
     }
 
     /// For want of memory. What others take they may give back.

@@ -340,6 +340,8 @@ pub enum Error {
         name: String,
         /// What the planner or the executor said.
         why: String,
+        /// Whether asking again later may help.
+        is_timeout: bool,
     },
 }
 
@@ -432,7 +434,7 @@ impl Error {
                 | Error::Locked { .. }
                 | Error::TimeoutElsewhere { .. }
                 | Error::Unheard { .. }
-        ) || matches!(self, Error::Keeper { is_timeout: true, .. })
+        ) || matches!(self, Error::Keeper { is_timeout: true, .. } | Error::Plan { is_timeout: true, .. })
             || matches!(self, Error::NoObject { waited, .. } if !waited.is_zero())
             || matches!(self, Error::NoMemory { bytes, bound_bytes, .. } if bytes <= bound_bytes)
     }

@@ -135,7 +135,8 @@ impl Reading {
             // What can be had, and what is in the way, is looked for from the beginning.
             shared.check_interrupt()?;
         }
-        Err(Error::Plan { name: shared.name.clone(), why: format!("version {version} went away again and again") })
+        let why = format!("version {version} went away again and again");
+        Err(Error::Plan { name: shared.name.clone(), why, is_timeout: true })
     }
 }
 

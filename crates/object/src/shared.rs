@@ -330,7 +330,7 @@ impl Shared {
     }
 
     pub(crate) fn scattered(&self) -> impl Fn(drepl::index_box::TooScattered) -> Error + '_ {
-        |error| Error::Plan { name: self.name.clone(), why: error.to_string() }
+        |error| Error::Plan { name: self.name.clone(), why: error.to_string(), is_timeout: false }
     }
 }
 

@@ -51,7 +51,7 @@ impl Sources {
         version: Version,
         numbers: &[u32],
     ) -> Result<Sources> {
-        let fault = |why: String| Error::Plan { name: shared.name.clone(), why };
+        let fault = |why: String| Error::Plan { name: shared.name.clone(), why, is_timeout: false };
         let versions = valid(members, elements, version, numbers);
         let sources: Vec<Source> = numbers
             .iter()
@@ -81,7 +81,7 @@ impl Sources {
 
     /// A region that has a whole fragment, in the layout that is wanted.
     pub(crate) fn whole(shared: &Shared, fragment: &Arc<Fragment>, observer: Observer) -> Result<Sources> {
-        let fault = |why: String| Error::Plan { name: shared.name.clone(), why };
+        let fault = |why: String| Error::Plan { name: shared.name.clone(), why, is_timeout: false };
         let source = Source { fragment: fragment.clone(), version: 0, cost: 0, readable: true };
         let wanted = Wanted { fragment, versions: 0..=0 };
         let plan = drepl::plan(&wanted, &[source]).map_err(|error| fault(error.to_string()))?;
@@ -174,8 +174,10 @@ impl Sources {
     fn carry_out(&self, shared: &Shared, views: &[Bytes], destination: &mut [u8], executor: &Executor) -> Result<()> {
         let work: Vec<(&Transfer, &[u8])> =
             self.origins.iter().zip(views).map(|(origin, view)| (&origin.transfer, view.bytes())).collect();
-        let fault =
-            |error: drepl::executor::ExecuteError| Error::Plan { name: shared.name.clone(), why: error.to_string() };
+        let fault = |error: drepl::executor::ExecuteError| {
+            let (name, why) = (shared.name.clone(), error.to_string());
+            Error::Plan { name, why, is_timeout: false }
+        };
         executor.run_all(&work, destination).map_err(fault)
     }
 }

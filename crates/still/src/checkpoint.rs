@@ -186,13 +186,18 @@ impl Args {
         wait: Duration,
         events: &Sender<Event>,
     ) -> Result<Checkpointer, Failure> {
-        let events = events.clone();
+        let (events, finish) = (events.clone(), follower.map(Follower::finisher));
         let options = self.options(context, follower.is_some(), wait)?.listen(move |event| {
+            if let (Some(finish), Some(version)) = (&finish, ended_with(event)) {
+                finish(version);
+            }
             // Whoever read them has ended.
             let _ = events.send(event.clone());
         });
         let started = match follower {
-            Some(follower) => options.arena(follower.arena()).start(follower.name(), &self.to),
+            Some(follower) => {
+                options.arena(follower.arena()).obstacle(follower.obstacle()).start(follower.name(), &self.to)
+            }
             None => options.start(&self.name, &self.to),
         };
         started.map_err(|error| match error {
@@ -321,12 +326,7 @@ fn save(
             continue;
         }
         match event {
-            Ok(event) => {
-                if let (Some(follower), Some(version)) = (&follower, ended_with(&event)) {
-                    follower.finish(version);
-                }
-                teller.tell(context.out, &event);
-            }
+            Ok(event) => teller.tell(context.out, &event),
             Err(RecvTimeoutError::Timeout) if checkpointer.has_ended() => break,
             Err(RecvTimeoutError::Timeout) => {}
             Err(RecvTimeoutError::Disconnected) => break,

@@ -1,6 +1,7 @@
 //! Which versions a checkpointer saves, and how.
 
 use super::event::Listener;
+use super::obstacle::Obstacle;
 use crate::when::When;
 use crate::{Error, Event, Result, SaveOptions};
 use std::path::PathBuf;
@@ -32,6 +33,7 @@ pub struct CheckpointerOptions {
     pub(super) wait: Duration,
     pub(super) follow: Duration,
     pub(super) listener: Option<Listener>,
+    pub(super) obstacle: Obstacle,
 }
 
 impl std::fmt::Debug for CheckpointerOptions {
@@ -70,6 +72,7 @@ impl Default for CheckpointerOptions {
             wait: Duration::ZERO,
             follow: Duration::ZERO,
             listener: None,
+            obstacle: Obstacle::default(),
         }
     }
 }
@@ -203,6 +206,12 @@ impl CheckpointerOptions {
     /// Calls this with what happens, from the checkpointer's threads, which wait for it meanwhile.
     pub fn listen(mut self, listener: impl Fn(&Event) + Send + Sync + 'static) -> Self {
         self.listener = Some(Box::new(listener));
+        self
+    }
+
+    /// What keeps versions from being published in the region, for whoever makes them only to be saved: they are not saved then.
+    pub fn obstacle(mut self, obstacle: &Obstacle) -> Self {
+        self.obstacle = obstacle.clone();
         self
     }
 

@@ -1,6 +1,7 @@
 //! What the threads of a checkpointer share, and the saving itself.
 
 use super::event::Event;
+use super::obstacle::Obstacle;
 use super::options::CheckpointerOptions;
 use super::unsaved::{Asked, Unsaved};
 use crate::directory::Directory;
@@ -55,6 +56,7 @@ pub(super) struct Record {
     /// Versions that were saved here, some of them deleted since.
     pub(super) done: BTreeSet<u64>,
     pub(super) unsaved: Unsaved,
+    pub(super) obstacle: Obstacle,
     /// What is wrong, if it is not that a version is not saved.
     pub(super) error: Option<String>,
     pub(super) fatal: Option<Error>,
@@ -69,7 +71,7 @@ pub(super) struct Task {
 }
 
 impl Record {
-    pub(super) fn new(name: &str) -> Record {
+    pub(super) fn new(name: &str, obstacle: Obstacle) -> Record {
         Record {
             status: Status::new(name),
             command: Command::Run,
@@ -79,6 +81,7 @@ impl Record {
             safe: BTreeSet::new(),
             done: BTreeSet::new(),
             unsaved: Unsaved::default(),
+            obstacle,
             error: None,
             fatal: None,
             failed: false,
@@ -107,11 +110,19 @@ impl Record {
         status.safe = self.safe.iter().copied().collect();
         status.newest_safe = self.safe.last().copied();
         status.saving = self.saving.iter().map(|task| task.saving.clone()).collect();
-        status.unsaved = self.unsaved.versions();
-        status.error =
-            self.error.clone().filter(|_| self.failed).or_else(|| self.unsaved.error()).or(self.error.clone());
+        let obstacle = self.obstacle.get();
+        let missing = obstacle.iter().map(|(version, _)| *version);
+        // What is not published yet is newer than what was.
+        status.unsaved = self.unsaved.versions().into_iter().chain(missing).collect();
+        status.error = self
+            .error
+            .clone()
+            .filter(|_| self.failed)
+            .or_else(|| obstacle.as_ref().map(|(version, why)| format!("version {version} is not saved: {why}")))
+            .or_else(|| self.unsaved.error())
+            .or(self.error.clone());
         status.updated_ns = unix_ns();
-        status.state = match (self.is_over(), self.failed || !self.unsaved.is_empty()) {
+        status.state = match (self.is_over(), self.failed || !status.unsaved.is_empty()) {
             (false, _) => State::Running,
             (true, false) => State::Ended,
             (true, true) => State::Failed,

@@ -3,6 +3,7 @@
 //! The checkpointer saves versions of a region. A thread makes one of the object, in memory of this process, of the versions that
 //! are due and of no others.
 
+use super::unread::{Unread, may_pass};
 use super::{find, look};
 use crate::context::Context;
 use crate::failure::Failure;
@@ -12,7 +13,7 @@ use std::sync::mpsc::Sender;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 use stillframe::{Arena, Attributes};
-use stillframe_checkpoint::{Event, When};
+use stillframe_checkpoint::{Event, Obstacle, When};
 use stillframe_kernel::priority;
 use stillframe_object::{Assembly, Cause, Error, Object, Objects};
 
@@ -66,6 +67,17 @@ enum Choice {
     Leave,
 }
 
+/// What became of a version.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Outcome {
+    /// It is put together.
+    Taken,
+    /// It is not to be saved, or cannot be had any more.
+    Left,
+    /// It could not be read, and is tried again.
+    Unread,
+}
+
 /// The thread that puts versions together.
 #[derive(Debug)]
 pub struct Follower {
@@ -74,6 +86,8 @@ pub struct Follower {
     name: String,
     /// The version that was saved, or given up, last.
     done: Arc<AtomicU64>,
+    /// What cannot be read, for the checkpointer.
+    obstacle: Obstacle,
     ends: Arc<AtomicBool>,
     thread: Option<JoinHandle<Result<End, Failure>>>,
 }
@@ -95,6 +109,7 @@ impl Follower {
         let assembly = Assembly::new(&object, if due.all { 8 } else { 1 })?;
         let (arena, name) = (assembly.arena().clone(), object.name().to_owned());
         let (done, ends) = (Arc::new(AtomicU64::new(0)), Arc::new(AtomicBool::new(false)));
+        let obstacle = Obstacle::default();
         let follow = Follow {
             objects: look(context)?,
             object,
@@ -102,14 +117,16 @@ impl Follower {
             due,
             events: events.clone(),
             done: done.clone(),
+            obstacle: obstacle.clone(),
             ends: ends.clone(),
             begun: None,
             asked: None,
             is_decided: false,
             unwritten: None,
+            unread: None,
         };
         let thread = std::thread::Builder::new().name("still-object".into()).spawn(move || follow.run())?;
-        Ok(Some(Follower { arena, name, done, ends, thread: Some(thread) }))
+        Ok(Some(Follower { arena, name, done, obstacle, ends, thread: Some(thread) }))
     }
 
     /// Where the region lies.
@@ -122,9 +139,15 @@ impl Follower {
         &self.name
     }
 
-    /// Says that a version was saved, or could not be.
-    pub fn finish(&self, version: u64) {
-        self.done.fetch_max(version, Ordering::AcqRel);
+    /// What hears that a version was saved that was put together, or could not be.
+    pub fn finisher(&self) -> impl Fn(u64) + Send + Sync + 'static {
+        let done = self.done.clone();
+        move |version| _ = done.fetch_max(version, Ordering::AcqRel)
+    }
+
+    /// What keeps a version from being put together.
+    pub fn obstacle(&self) -> &Obstacle {
+        &self.obstacle
     }
 
     /// Puts no further versions together.
@@ -153,6 +176,7 @@ struct Follow {
     due: Due,
     events: Sender<Event>,
     done: Arc<AtomicU64>,
+    obstacle: Obstacle,
     ends: Arc<AtomicBool>,
     /// When the last version was begun.
     begun: Option<Instant>,
@@ -162,6 +186,8 @@ struct Follow {
     is_decided: bool,
     /// Why a complete version could not be put together: nobody writes some of its elements.
     unwritten: Option<Error>,
+    /// A version that could not be read, until one that is due was put together.
+    unread: Option<Unread>,
 }
 
 impl Follow {
@@ -174,10 +200,15 @@ impl Follow {
             )));
         }
         // The region ends with this, and nobody saves what he has not seen.
-        while self.is_busy() && !self.ends.load(Ordering::Acquire) {
+        while self.is_busy() && !self.ends() {
             std::thread::sleep(LOOK / 10);
         }
-        Ok(end)
+        self.unread.map_or(Ok(end), |unread| Err(unread.failure()))
+    }
+
+    /// Whether no further versions are to be put together.
+    fn ends(&self) -> bool {
+        self.ends.load(Ordering::Acquire)
     }
 
     /// Whether the name is another object's by now, and the next run is to be followed.
@@ -197,7 +228,7 @@ impl Follow {
         let _ = priority::step_back(self.due.nice);
         let mut seen = self.object.description().initial;
         let mut gone: Option<Instant> = None;
-        while !self.ends.load(Ordering::Acquire) {
+        while !self.ends() {
             let newest = match self.object.wait_newer(seen, LOOK) {
                 Ok(newest) => newest,
                 Err(Error::NoNewer { .. }) => {
@@ -217,7 +248,11 @@ impl Follow {
                 }
                 Err(error) => return Err(error.into()),
             };
-            gone = None;
+            gone = self.gone_since(gone);
+            if self.is_given_up() && gone.is_some_and(|gone| gone.elapsed() >= self.due.follow.max(GRACE)) {
+                self.end()?;
+                return Ok(End::Over);
+            }
             // Nothing is put together that nobody saves yet.
             let choice = match !self.due.all && self.is_busy() {
                 true => Choice::Later,
@@ -239,7 +274,14 @@ impl Follow {
                     continue;
                 }
             };
-            let is_taken = self.take(version, is_asked)?;
+            if self.unread.as_ref().is_some_and(|unread| !unread.is_due(version)) {
+                std::thread::sleep(LOOK / 10);
+                continue;
+            }
+            let is_taken = match self.take(version, is_asked)? {
+                Outcome::Unread => continue,
+                outcome => outcome == Outcome::Taken,
+            };
             if is_taken && self.due.once {
                 return Ok(End::Over);
             }
@@ -285,23 +327,47 @@ impl Follow {
         Ok(if every_time.is_some() { Choice::Later } else { Choice::Leave })
     }
 
-    /// Puts a version together, if that is not asked first or the condition holds; whether it did.
-    fn take(&mut self, version: u64, is_asked: bool) -> Result<bool, Failure> {
+    /// Since when nobody writes any more, where a version could not be read: that is tried at once when it begins.
+    fn gone_since(&mut self, gone: Option<Instant>) -> Option<Instant> {
+        let unread = self.unread.as_mut().filter(|_| !self.object.is_alive().unwrap_or(true))?;
+        if gone.is_none() {
+            unread.hasten();
+        }
+        gone.or_else(|| Some(Instant::now()))
+    }
+
+    /// Whether a version could not be read, and nobody writes any more who might change that.
+    fn is_given_up(&self) -> bool {
+        self.unread.as_ref().is_some_and(Unread::is_given_up)
+    }
+
+    /// Whether this version could not be read so far.
+    fn has_unread(&self, version: u64) -> bool {
+        self.unread.as_ref().is_some_and(|unread| unread.version == version)
+    }
+
+    /// Puts a version together, if that is not asked first or the condition holds.
+    fn take(&mut self, version: u64, is_asked: bool) -> Result<Outcome, Failure> {
         let begun = Instant::now();
+        let is_last = self.unread.is_some() && !self.object.is_alive().unwrap_or(true);
         let mut asked = Ok(true);
         let when = self.due.when.as_ref().filter(|_| is_asked);
         let is_due = |published_ns: u64, attributes: &Attributes| {
             asked = when.map_or(Ok(true), |when| when.holds(version, published_ns, attributes));
             matches!(asked, Ok(true))
         };
-        let taken = match self.assembly.take_if(version, READ, is_due) {
+        let taken = match self.assembly.take_if(version, longest_read(), is_due) {
             // A newer one may have a writer for them.
             Err(error @ Error::Lost { .. }) if is_unwritten(&error) => {
                 self.note_unwritten(version, error);
-                return Ok(false);
+                return Ok(Outcome::Left);
             }
             // Its writers went on before it was read, and there is a newer one; or somebody removed the object.
-            Err(Error::Lost { .. } | Error::LostElsewhere { .. } | Error::Removed { .. }) => return Ok(false),
+            Err(Error::Lost { .. } | Error::LostElsewhere { .. } | Error::Removed { .. }) => return Ok(Outcome::Left),
+            Err(error) if may_pass(&error) => {
+                self.fail(version, error, begun, is_last);
+                return Ok(Outcome::Unread);
+            }
             other => other?,
         };
         match asked {
@@ -313,7 +379,39 @@ impl Follow {
         if taken {
             self.begun = Some(begun);
         }
-        Ok(taken)
+        // What is put together when it is to end is not saved.
+        if !self.ends() && (taken || self.has_unread(version)) {
+            self.forget_unread(version);
+            self.obstacle.clear();
+        }
+        Ok(if taken { Outcome::Taken } else { Outcome::Left })
+    }
+
+    /// Says that a version could not be read, and keeps in mind why.
+    fn fail(&mut self, version: u64, error: Error, begun: Instant, is_last: bool) {
+        let former = self.forget_unread(version);
+        let unread = Unread::new(former, version, error, begun, is_last);
+        let (text, code) = (unread.error().to_string(), unread.error().code());
+        self.obstacle.set(version, &text);
+        let is_tried = !self.ends() && !(unread.is_given_up() && self.due.follow.is_zero());
+        let retry = is_tried.then(|| unread.pause());
+        drop(self.events.send(Event::Failed { version, error: text, code, retry }));
+        self.unread = Some(unread);
+    }
+
+    /// Ends that a version could not be read, because this one could be, or is tried in its place: then the former is missed.
+    fn forget_unread(&mut self, version: u64) -> Option<Unread> {
+        let former = self.unread.take();
+        if let Some(missed) = former.as_ref().map(|former| former.version).filter(|missed| *missed != version) {
+            self.miss(missed);
+        }
+        former
+    }
+
+    /// Says that a version was to be saved and will not be.
+    fn miss(&self, version: u64) {
+        let (after, before) = (version.checked_sub(1), version.saturating_add(1));
+        drop(self.events.send(Event::Missed { count: 1, after, before }));
     }
 
     /// Keeps in mind why a complete version could not be put together. Who follows one run after the other, and may not end for long, is told
@@ -337,15 +435,35 @@ impl Follow {
     /// Puts the last version together, if that is to be.
     fn take_last(&mut self) -> Result<(), Failure> {
         let newest = self.object.newest()?;
-        if self.due.at_end && newest > self.object.description().initial && self.assembly.newest() < Some(newest) {
+        if !self.due.at_end || newest <= self.object.description().initial || self.assembly.newest() >= Some(newest) {
+            return Ok(());
+        }
+        while !self.ends() && !(self.has_unread(newest) && self.is_given_up()) {
+            if self.unread.as_ref().is_some_and(|unread| !unread.is_due(newest)) {
+                std::thread::sleep(LOOK / 10);
+                continue;
+            }
             let is_there = self.object.versions()?.contains(&newest);
-            if !is_there || !self.take(newest, false)? {
-                let (after, before) = (newest.checked_sub(1), newest.saturating_add(1));
-                drop(self.events.send(Event::Missed { count: 1, after, before }));
+            match if is_there { self.take(newest, false)? } else { Outcome::Left } {
+                Outcome::Taken => return Ok(()),
+                Outcome::Unread => {}
+                Outcome::Left => {
+                    self.miss(newest);
+                    return Ok(());
+                }
             }
         }
         Ok(())
     }
+}
+
+/// How long a version may take until all of it was read.
+fn longest_read() -> Duration {
+    #[cfg(feature = "points")]
+    if let Some(ms) = std::env::var("STILLFRAME_READ_MS").ok().and_then(|ms| ms.parse().ok()) {
+        return Duration::from_millis(ms);
+    }
+    READ
 }
 
 /// Whether elements of a version cannot be had because nobody has ever written them.

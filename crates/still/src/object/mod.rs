@@ -7,6 +7,7 @@ mod drawing;
 mod elements;
 mod next;
 mod summary;
+mod unread;
 mod variable;
 
 pub mod checkpoint;

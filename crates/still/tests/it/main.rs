@@ -8,6 +8,8 @@ mod enclave;
 mod fields;
 mod nodes;
 mod object_runs;
+#[cfg(feature = "points")]
+mod object_unread;
 mod objects;
 mod pages;
 mod polite;
