@@ -249,7 +249,7 @@ impl Follow {
                 Err(error) => return Err(error.into()),
             };
             gone = self.gone_since(gone);
-            if self.is_given_up() && gone.is_some_and(|gone| gone.elapsed() >= self.due.follow.max(GRACE)) {
+            if self.given_up().is_some() && gone.is_some_and(|gone| gone.elapsed() >= self.due.follow.max(GRACE)) {
                 self.end()?;
                 return Ok(End::Over);
             }
@@ -336,14 +336,9 @@ impl Follow {
         gone.or_else(|| Some(Instant::now()))
     }
 
-    /// Whether a version could not be read, and nobody writes any more who might change that.
-    fn is_given_up(&self) -> bool {
-        self.unread.as_ref().is_some_and(Unread::is_given_up)
-    }
-
-    /// Whether this version could not be read so far.
-    fn has_unread(&self, version: u64) -> bool {
-        self.unread.as_ref().is_some_and(|unread| unread.version == version)
+    /// A version that was tried often enough since nobody writes any more.
+    fn given_up(&self) -> Option<u64> {
+        self.unread.as_ref().filter(|unread| unread.is_given_up()).map(|unread| unread.version)
     }
 
     /// Puts a version together, if that is not asked first or the condition holds.
@@ -380,7 +375,8 @@ impl Follow {
             self.begun = Some(begun);
         }
         // What is put together when it is to end is not saved.
-        if !self.ends() && (taken || self.has_unread(version)) {
+        let was_unread = self.unread.as_ref().is_some_and(|unread| unread.version == version);
+        if !self.ends() && (taken || was_unread) {
             self.forget_unread(version);
             self.obstacle.clear();
         }
@@ -438,7 +434,7 @@ impl Follow {
         if !self.due.at_end || newest <= self.object.description().initial || self.assembly.newest() >= Some(newest) {
             return Ok(());
         }
-        while !self.ends() && !(self.has_unread(newest) && self.is_given_up()) {
+        while !self.ends() && self.given_up() != Some(newest) {
             if self.unread.as_ref().is_some_and(|unread| !unread.is_due(newest)) {
                 std::thread::sleep(LOOK / 10);
                 continue;

@@ -40,9 +40,15 @@ impl Heat {
             writers: None,
         };
         relay.tell(std::slice::from_ref(&writer)).unwrap();
-        relay.complete(1).unwrap();
-        assert_eq!(object.newest().unwrap(), 1);
-        Heat { scene, object, relay, writer }
+        let mut heat = Heat { scene, object, relay, writer };
+        heat.complete(1);
+        heat
+    }
+
+    /// All writers have a version.
+    fn complete(&mut self, version: u64) {
+        self.relay.complete(version).unwrap();
+        assert_eq!(self.object.newest().unwrap(), version);
     }
 
     /// Its writer leaves behind a version.
@@ -190,7 +196,7 @@ fn a_later_version_that_is_safe_stands_for_one_that_could_not_be_read() {
     let mut heat = Heat::new();
     let saver = heat.saver(&["--every", "1"]);
     saver.await_failure();
-    heat.relay.complete(2).unwrap();
+    heat.complete(2);
     until("it tries the later one", || saver.said(&["\"failed\"", "\"version\":2"]));
     let _runtime = heat.start_runtime();
     until("the later version is safe", || heat.is_safe(2));
