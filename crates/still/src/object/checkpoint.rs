@@ -389,8 +389,8 @@ impl Follow {
         let unread = Unread::new(former, version, error, begun, is_last);
         let (text, code) = (unread.error().to_string(), unread.error().code());
         self.obstacle.set(version, &text);
-        let is_tried = !self.ends() && !(unread.is_given_up() && self.due.follow.is_zero());
-        let retry = is_tried.then(|| unread.pause());
+        let is_over = self.ends() || (unread.is_given_up() && self.due.follow.is_zero());
+        let retry = (!is_over).then(|| unread.pause());
         drop(self.events.send(Event::Failed { version, error: text, code, retry }));
         self.unread = Some(unread);
     }
