@@ -314,7 +314,7 @@ impl Folder {
     ///
     /// # Errors
     /// As fchown(2).
-    pub fn give(&self, owner: u32, group: u32) -> io::Result<()> {
+    pub fn chown(&self, owner: u32, group: u32) -> io::Result<()> {
         std::os::unix::fs::fchown(self.reopen()?, Some(owner), Some(group))
     }
 

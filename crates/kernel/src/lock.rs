@@ -56,15 +56,15 @@ pub fn is_held(file: &File, kind: Kind, start: u64, bytes: u64) -> Result<bool, 
     Ok(call(file, libc::F_OFD_GETLK, kind, start, bytes)?.l_type != libc::F_UNLCK as _)
 }
 
-/// What those who may only read a file see of a lock that somebody [shows](show) there.
+/// What a file says to those who may only read it of a lock that somebody [shows](show) there.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Shown {
+pub enum Evidence {
     /// Nobody has it.
-    Not,
+    None,
     /// Somebody has it who may write.
-    Surely,
+    Certain,
     /// Somebody has it, or one who may only read feigns it.
-    Perhaps,
+    Doubtful,
 }
 
 /// Shows on a byte of a file which many may read that one has a lock, which lies elsewhere; `false` means that somebody else is in the way, as
@@ -75,11 +75,11 @@ pub fn show(file: &File, at: u64) -> Result<bool, Failure> {
 }
 
 /// Whether somebody else shows a lock on a byte of a file.
-pub fn shown(file: &File, at: u64) -> Result<Shown, Failure> {
+pub fn evidence(file: &File, at: u64) -> Result<Evidence, Failure> {
     Ok(match is_held(file, Kind::Write, at, 1)? {
-        false => Shown::Not,
-        true if is_held(file, Kind::Read, at, 1)? => Shown::Surely,
-        true => Shown::Perhaps,
+        false => Evidence::None,
+        true if is_held(file, Kind::Read, at, 1)? => Evidence::Certain,
+        true => Evidence::Doubtful,
     })
 }
 

@@ -27,7 +27,8 @@
 //! The lock of a board is that of a file beside it, `.objects/locks/NAME`, which only those may open who may write: a program that may
 //! only read could hold a lock for ever, and nobody could attach. Whoever has it locks bytes of the board too, by which those who may only
 //! read see that it is being changed. A program that may only read can feign that for others who may only read: these wait some milliseconds
-//! at each call, and go by what the board says. A claim it cannot feign: who lets go of one takes its version out of the header.
+//! at each call, and go by what the board says. A claim it cannot feign, but for one of a process that was killed with it, until the board is
+//! locked again: who lets go of a claim takes its version out of the header.
 
 mod header;
 mod locked;
@@ -52,7 +53,7 @@ use std::time::{Duration, Instant};
 use stillframe::Trust;
 use stillframe_kernel::folder::Access;
 use stillframe_kernel::fork::Unforked;
-use stillframe_kernel::lock::{self, Shown};
+use stillframe_kernel::lock::{self, Evidence};
 use stillframe_kernel::{Failure, space};
 
 /// Read at once with the header: all of most boards.
@@ -265,17 +266,17 @@ impl Board {
         let Some((file, about)) = boards.open(&self.file, Access::Read)? else {
             return Ok(News { is_settled: true, ..self.anew(position, None) });
         };
-        let shown = |at| lock::shown(&file, at).map_err(|failure| self.failed(failure));
-        let asked = match shown(LOCK_AT)? {
-            Shown::Not => Some(false),
-            Shown::Surely => Some(true),
-            Shown::Perhaps => self.directory.is_locked(&self.file)?,
+        let evidence = |at| lock::evidence(&file, at).map_err(|failure| self.failed(failure));
+        let asked = match evidence(LOCK_AT)? {
+            Evidence::None => Some(false),
+            Evidence::Certain => Some(true),
+            Evidence::Doubtful => self.directory.is_locked(&self.file)?,
         };
         let is_locked = asked.unwrap_or(true);
         // One that is not the board any more says nothing of who changes the one in its place.
         let is_settled = !is_locked && boards.identity(&self.file) == Some(about.identity);
         // Before the entries: a claim that has ended by now has them in its place.
-        let is_claimed = is_locked && shown(CLAIM_LOCK_AT)? != Shown::Not;
+        let is_claimed = is_locked && evidence(CLAIM_LOCK_AT)? != Evidence::None;
         let claimed = if is_claimed { self.read_claim(&file)? } else { None };
         let (news, header) = self.read_from(&file, about.identity, position)?;
         let claimed = claimed.filter(|_| header.is_some_and(|header| header.id == self.id.get()));
@@ -457,19 +458,26 @@ impl Board {
         remove_files(&self.directory, &self.file)
     }
 
-    /// Takes away the board of the object that has a name, whatever it says, once nobody has it locked.
+    /// Locks the board of the object that has a name, whatever it says, until what is returned is dropped.
     ///
     /// # Errors
-    /// [`Error::Locked`] if somebody has had it for long.
-    pub(crate) fn remove_any(directory: &Directory, name: &str) -> Result<()> {
+    /// [`Error::Locked`] if somebody has had it for longer than `limit`.
+    pub(crate) fn lock_any(directory: &Directory, name: &str, limit: Duration) -> Result<Unforked> {
         let (file, begin) = (file_of(name), Instant::now());
-        while begin.elapsed() <= LOCKED_MAX {
-            if let Some(_lock) = directory.lock(&file)? {
-                return remove_files(directory, &file);
+        loop {
+            match directory.lock(&file)? {
+                Some(lock) => return Ok(lock),
+                None if begin.elapsed() > limit => {
+                    return Err(Error::Locked { path: directory.boards.path.join(file), waited: limit });
+                }
+                None => std::thread::sleep(Duration::from_millis(1)),
             }
-            std::thread::sleep(Duration::from_millis(1));
         }
-        Err(Error::Locked { path: directory.boards.path.join(file), waited: LOCKED_MAX })
+    }
+
+    /// Takes away the board of the object that has a name, whatever it says, and then its lock, which the caller has.
+    pub(crate) fn remove_any(directory: &Directory, name: &str) -> Result<()> {
+        remove_files(directory, &file_of(name))
     }
 }
 

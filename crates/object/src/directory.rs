@@ -37,8 +37,8 @@ pub(crate) struct Part {
     folder: Folder,
     guard: Guard,
     mode: u32,
-    /// Whether nobody may read its files who may not write them.
-    is_for_writers: bool,
+    /// Whether only those may read its files who may write them.
+    is_of_writers: bool,
 }
 
 /// The file of an object. Its name has no parts, so that no object stands in the way of another.
@@ -66,7 +66,14 @@ fn make_folder(above: &Folder, name: &OsStr, mode: u32) -> Result<(), (&'static 
     let aside = aside_name();
     above.make_folder(&aside, mode).map_err(|error| ("mkdir", error))?;
     // The process's umask takes bits away that were asked for.
-    let permitted = above.folder(&aside).and_then(|folder| folder.permit(mode)).map_err(|error| ("chmod", error));
+    let permitted = above.folder(&aside).and_then(|folder| {
+        if let Some(owner) = owner_beside_root(above)? {
+            // Where that user is none of this container's it cannot be.
+            let _ = folder.chown(owner.owner, owner.group);
+        }
+        folder.permit(mode)
+    });
+    let permitted = permitted.map_err(|error| ("chmod", error));
     let put = permitted.and_then(|()| above.rename_new(&aside, above, name).map_err(|error| ("renameat2", error)));
     if put.is_err() {
         let _ = above.remove_folder(&aside);
@@ -74,6 +81,14 @@ fn make_folder(above: &Folder, name: &OsStr, mode: u32) -> Result<(), (&'static 
     match put {
         Err((_, error)) if error.kind() == ErrorKind::AlreadyExists => Ok(()),
         put => put,
+    }
+}
+
+/// The directory's owner and group, where this process is root and he is not: he could not open what root makes there.
+fn owner_beside_root(folder: &Folder) -> io::Result<Option<About>> {
+    match user_id() {
+        0 => Ok(Some(folder.about()?).filter(|about| about.owner != 0)),
+        _ => Ok(None),
     }
 }
 
@@ -101,11 +116,14 @@ impl Directory {
         let guard = Guard::new(trust, Purpose::Write { granted: mode });
         make_root(dir, mode)?;
         let folder = guard.open_root(dir).map_err(|refused| Error::refused(dir, refused))?;
-        let root = Part { path: dir.into(), folder, guard, mode, is_for_writers: false };
+        let root = Part { path: dir.into(), folder, guard, mode, is_of_writers: false };
         let objects = root.made(OBJECTS)?;
+        // Whoever may write there shares all that is written, whatever mode this program asks for.
+        let mode = mode | writers_mode(objects.folder_mode()? & 0o777);
+        let objects = Part { mode, ..objects };
         let (names, boards) = (objects.made(NAMES)?, objects.made(BOARDS)?);
-        let locks = objects.as_it_is()?.for_writers().made(LOCKS)?;
-        locks.correct(&objects).map_err(|error| Error::io("chmod", &locks.path, error))?;
+        let locks = objects.with_folder_mode()?.of_writers().made(LOCKS)?;
+        locks.repair_mode().map_err(|error| Error::io("chmod", &locks.path, error))?;
         Ok(Directory { dir: dir.into(), objects, names, boards, locks: Some(locks) })
     }
 
@@ -117,7 +135,7 @@ impl Directory {
             Err(refused) if refused.is_missing() => return Ok(None),
             Err(refused) => return Err(Error::refused(dir, refused)),
         };
-        let root = Part { path: dir.into(), folder, guard, mode: 0, is_for_writers: false };
+        let root = Part { path: dir.into(), folder, guard, mode: 0, is_of_writers: false };
         let Some(objects) = root.opened(OBJECTS)? else { return Ok(None) };
         let (names, boards) = (objects.opened(NAMES)?, objects.opened(BOARDS)?);
         let locks = objects.opened(LOCKS).ok().flatten();
@@ -176,31 +194,28 @@ impl Directory {
 }
 
 impl Part {
-    /// The same for files that nobody may open who may not write them.
-    pub(crate) fn for_writers(&self) -> Part {
-        Part { mode: writers_mode(self.mode), is_for_writers: true, ..self.clone() }
+    /// The same for files that only those may open who may write them.
+    pub(crate) fn of_writers(&self) -> Part {
+        Part { mode: writers_mode(self.mode), is_of_writers: true, ..self.clone() }
     }
 
     /// The same for files with the mode that the directory has, whoever made it.
-    pub(crate) fn as_it_is(&self) -> Result<Part> {
-        let about = self.folder.about().map_err(|error| Error::io("stat", &self.path, error))?;
-        Ok(Part { mode: about.mode & 0o1777, ..self.clone() })
+    pub(crate) fn with_folder_mode(&self) -> Result<Part> {
+        Ok(Part { mode: self.folder_mode()?, ..self.clone() })
     }
 
-    /// Gives a directory that is this user's the mode that it is to have, and to the owner of the one above what root made there.
-    fn correct(&self, above: &Part) -> io::Result<()> {
-        let (about, above) = (self.folder.about()?, above.folder.about()?);
-        if about.owner != user_id() {
-            return Ok(());
+    fn folder_mode(&self) -> Result<u32> {
+        let about = self.folder.about().map_err(|error| Error::io("stat", &self.path, error))?;
+        Ok(about.mode & 0o1777)
+    }
+
+    /// Gives a directory of this user's the mode that it is to have.
+    fn repair_mode(&self) -> io::Result<()> {
+        let about = self.folder.about()?;
+        match about.owner == user_id() && about.mode & 0o1777 != self.mode & 0o1777 {
+            true => self.folder.permit(self.mode),
+            false => Ok(()),
         }
-        if about.mode & 0o777 != self.mode & 0o777 {
-            self.folder.permit(self.mode)?;
-        }
-        if about.owner == 0 && above.owner != 0 {
-            // Where that user is none of this container's it cannot be.
-            let _ = self.folder.give(above.owner, above.group);
-        }
-        Ok(())
     }
 
     fn opened(&self, name: &str) -> Result<Option<Part>> {
@@ -266,15 +281,14 @@ impl Part {
             return Ok(());
         }
         let (mode, wanted) = (about.mode & 0o777, self.file_mode());
-        if mode & wanted != wanted || (self.is_for_writers && mode != wanted) {
+        if mode & wanted != wanted || (self.is_of_writers && mode != wanted) {
             file.set_permissions(std::fs::Permissions::from_mode(wanted))?;
         }
-        if about.owner == 0 && about.links <= 1 {
-            let above = self.folder.about()?;
-            if above.owner != 0 {
-                // Where that user is none of this container's it cannot be.
-                let _ = std::os::unix::fs::fchown(file, Some(above.owner), Some(above.group));
-            }
+        // Only what was made just now: another file of root's may have got the name since, and says what only root may read.
+        if about.bytes == 0
+            && let Some(owner) = owner_beside_root(&self.folder)?
+        {
+            let _ = std::os::unix::fs::fchown(file, Some(owner.owner), Some(owner.group));
         }
         Ok(())
     }

@@ -44,7 +44,7 @@ impl Hints {
         }
         let path = directory.objects.path.join(FILE);
         // Who may only read could wait there in the runtime's place, and it would not be woken (futex(2), FUTEX_REQUEUE).
-        let place = directory.objects.for_writers();
+        let place = directory.objects.with_folder_mode()?.of_writers();
         let opened = place.open(FILE, Access::CreateExact(0))?;
         let (file, about) = opened.ok_or_else(|| Error::io("open", &path, std::io::ErrorKind::NotFound.into()))?;
         place.permit(&file, &about).map_err(|error| Error::io("chmod", &path, error))?;

@@ -46,7 +46,7 @@ const LOOKS: usize = 20;
 /// changing the board, or knows less than there was: on a machine that is overrun a look may take as long as somebody comes and goes.
 const TRIES: usize = 500;
 
-/// How often where the lock may be feigned by somebody who may only read: he could keep this process at it for ever.
+/// The same, where a program that may only read may feign the lock, and would hold this one up at each call.
 const DOUBTFUL_TRIES: usize = 20;
 
 /// How long somebody may be changing the board before who looks at writers looks once more.
@@ -428,7 +428,7 @@ impl Members {
             }
             // Of a board that somebody has locked the claim counts that was read after them.
             found = (!is_new).then_some(standings);
-            if self.is_doubtful && tried >= DOUBTFUL_TRIES {
+            if !is_new && self.is_doubtful && tried >= DOUBTFUL_TRIES {
                 break;
             }
             if !self.is_settled {

@@ -343,7 +343,7 @@ impl Objects {
     pub fn remove(&self, name: &str, force: bool) -> Result<()> {
         let objects = self.writing()?;
         match objects.object_named(name).and_then(|object| objects.remove_whole(&object, force, LOCKED_MAX)) {
-            Err(error) if is_damage(&error) => objects.remove_damaged(name, force),
+            Err(error) if is_damage(&error) => objects.remove_damaged(name, force, LOCKED_MAX),
             other => other,
         }
     }
@@ -357,7 +357,7 @@ impl Objects {
         let Some(there) = self.names.get(name)?.filter(|there| there.id == id) else { return Ok(()) };
         match self.object_described(name, &there) {
             Ok(object) => self.remove_object_within(&object, true, limit),
-            Err(error) if is_damage(&error) => self.writing()?.remove_damaged(name, true),
+            Err(error) if is_damage(&error) => self.writing()?.remove_damaged(name, true, limit),
             Err(error) => Err(error),
         }
     }
@@ -374,7 +374,9 @@ impl Objects {
         let objects = self.writing()?;
         match objects.remove_whole(object, force, limit) {
             Err(error) if is_damage(&error) => match objects.names.get(object.name())? {
-                Some(there) if there.id == object.description().id => objects.remove_damaged(object.name(), force),
+                Some(there) if there.id == object.description().id => {
+                    objects.remove_damaged(object.name(), force, limit)
+                }
                 _ => Err(Error::Removed { name: object.name().into() }),
             },
             other => other,
@@ -405,13 +407,21 @@ impl Objects {
 
     /// Removes an object of which the name or the board cannot be understood. Without force from this node alone: who writes it on others
     /// cannot be found out.
-    fn remove_damaged(&self, name: &str, force: bool) -> Result<()> {
+    fn remove_damaged(&self, name: &str, force: bool, limit: Duration) -> Result<()> {
+        let id = || self.names.get(name).ok().flatten().map(|description| description.id);
+        let meant = id();
+        let lock = Board::lock_any(&self.site.directory, name, limit)?;
+        if meant.is_some() && id() != meant {
+            // Somebody else has removed it, and what has the name now is another one.
+            return Ok(());
+        }
         if !force {
             shared::check_unwritten(&self.site, name)?;
         }
         shared::remove_regions(&self.site, name)?;
         // Before the name: somebody may create the next object of it at once.
         Board::remove_any(&self.site.directory, name)?;
+        drop(lock);
         match self.has_own_names && !force {
             true => DirectoryNames::new(self.site.directory.clone(), self.site.bell.clone()).discard(name)?,
             false => self.names.discard(name)?,

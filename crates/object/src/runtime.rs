@@ -1,7 +1,7 @@
 //! What a program asks the runtime of its node, over a socket in the directory of objects.
 //!
-//! A runtime (`still node`) speaks for this node to those of others. While it runs it holds a lock on `.objects/locks/.runtime`, which
-//! only writers may open, and for all others a lock on `.objects/runtime.lock`; it listens at `.objects/runtime`. A request and a reply are a line of JSON each. A fragment to read has a connection of
+//! A runtime (`still node`) speaks for this node to those of others. It listens at `.objects/runtime`. While it runs it holds a lock on
+//! `.objects/locks/.runtime`, which only writers may open, and for all others one on `.objects/runtime.lock`. A request and a reply are a line of JSON each. A fragment to read has a connection of
 //! its own: when that ends, the fragment is not filled any more. So has a group whose ranks on other nodes somebody wants; the crate
 //! `stillframe` asks for those.
 
@@ -20,7 +20,7 @@ use std::time::{Duration, Instant};
 use stillframe_kernel::folder::Access;
 use stillframe_kernel::fork::Unforked;
 use stillframe_kernel::local;
-use stillframe_kernel::lock::{self, Shown};
+use stillframe_kernel::lock::{self, Evidence};
 use stillframe_kernel::stream::Stream;
 
 /// The runtime's socket, in the directory of objects.
@@ -212,7 +212,7 @@ impl RuntimeLock {
         let directory = objects.directory();
         let path = directory.objects.path.join(LOCK);
         let Some(own) = directory.lock(WRITERS_LOCK)? else { return Ok(None) };
-        let place = directory.objects.as_it_is()?;
+        let place = directory.objects.with_folder_mode()?;
         let opened = place.open_unforked(LOCK, Access::CreateExact(0))?;
         let (shown, about) = opened.ok_or_else(|| Error::io("open", &path, ErrorKind::NotFound.into()))?;
         let Some(file) = shown.get() else { return Ok(None) };
@@ -231,11 +231,12 @@ impl RuntimeLock {
 /// one.
 pub(crate) fn is_running(directory: &Directory) -> Result<bool> {
     let Some((file, _)) = directory.objects.open(LOCK, Access::Read)? else { return Ok(false) };
-    let shown = lock::shown(&file, 0).map_err(|failure| Error::system(directory.objects.path.join(LOCK), failure))?;
-    match shown {
-        Shown::Not => Ok(false),
-        Shown::Surely => Ok(true),
-        Shown::Perhaps => Ok(directory.is_locked(WRITERS_LOCK)?.unwrap_or(true)),
+    let evidence =
+        lock::evidence(&file, 0).map_err(|failure| Error::system(directory.objects.path.join(LOCK), failure))?;
+    match evidence {
+        Evidence::None => Ok(false),
+        Evidence::Certain => Ok(true),
+        Evidence::Doubtful => Ok(directory.is_locked(WRITERS_LOCK)?.unwrap_or(true)),
     }
 }
 

@@ -59,7 +59,8 @@ impl<'a> LockedBoard<'a> {
         if !self.header.has_claim {
             return;
         }
-        // Where it cannot be, it ends with the lock of the board.
+        // In a forked child it is the parent's. Where the file cannot be written, the claim ends with the lock, and whoever locks the board
+        // next takes it out.
         if let Some(file) = self.file.get() {
             let _ = lock::unlock(file, CLAIM_LOCK_AT, 1);
             let _ = self.board.write_claim(file, &mut self.header, None);

@@ -192,6 +192,23 @@ fn who_may_only_read_reads_while_a_board_is_locked_or_a_lock_feigned_and_while_t
     writer.detach().unwrap();
 }
 
+/// `still node` and `still gc` of one of them ask for the mode that is none of a group's.
+#[test]
+fn files_of_a_group_are_its_whatever_mode_the_next_program_asks_for() {
+    let place = tempfile::Builder::new().prefix("stillframe-test-group-").tempdir_in("/dev/shm").unwrap();
+    let dir = place.path().join("o");
+    let open =
+        |mode| Objects::options().dir(&dir).mode(mode).as_runtime().trust(stillframe::Trust::Any).open().unwrap();
+    drop(open(0o770));
+    let objects = open(0o700);
+    objects.create("u", "var u [8] int32").create().unwrap().write("{ var v = u }").attach().unwrap().detach().unwrap();
+    drop(RuntimeLock::take(&objects).unwrap().expect("there is no other"));
+    for name in ["hints", "bell", "runtime.lock", "names/u", "boards/u", "locks/u", "locks/.runtime"] {
+        let mode = std::fs::metadata(dir.join(".objects").join(name)).unwrap().permissions().mode() & 0o777;
+        assert_eq!(mode, 0o660, "{name}");
+    }
+}
+
 #[test]
 fn what_root_makes_in_the_directory_of_another_user_shuts_him_out_of_nothing() {
     let place = tempfile::Builder::new().prefix("stillframe-test-root-").tempdir_in("/dev/shm").unwrap();
@@ -202,8 +219,11 @@ fn what_root_makes_in_the_directory_of_another_user_shuts_him_out_of_nothing() {
     if as_nobody(|| drop(create("u"))).is_none() {
         return;
     }
-    // As before there were locks.
-    std::fs::remove_dir_all(dir.join(".objects/locks")).unwrap();
+    // As before there were locks, and where root comes first.
+    for name in ["locks", "hints", "bell"] {
+        let path = dir.join(".objects").join(name);
+        let _ = std::fs::remove_dir_all(&path).or_else(|_| std::fs::remove_file(&path));
+    }
     let object = open().object_named("u").unwrap();
     drop(object.shared().board.lock().unwrap());
     drop(RuntimeLock::take(&open()).unwrap().expect("there is no other"));
@@ -245,14 +265,32 @@ fn a_claim_of_who_died_is_none_though_a_program_that_may_only_read_feigns_its_lo
     let (_place, object) = object();
     let board = &object.shared().board;
     let mut locked = board.lock().unwrap();
-    locked.claim(5).unwrap();
-    // As of a process that dies.
+    locked.add(attach(locked.next_number().unwrap())).unwrap();
     drop(locked);
+    // As a process leaves it that is killed with a claim.
+    let file = File::options().read(true).write(true).open(board.path()).unwrap();
+    let mut bytes = [0; HEADER_BYTES];
+    file.read_exact_at(&mut bytes, 0).unwrap();
+    let of_killed = Header::decode(&bytes).unwrap().encode_claim(Some(5));
+    file.write_all_at(&of_killed, CLAIM_AT as u64).unwrap();
+    drop(file);
+    assert_eq!(board.read(&mut Position::default()).unwrap().claimed, None, "nobody has its lock");
     let _lock = lock_to_read(&board.path());
     let locked = board.lock().unwrap();
     let news = board.read(&mut Position::default()).unwrap();
-    assert_eq!((news.claimed, news.is_settled), (None, false));
+    assert_eq!((news.claimed, news.is_settled, news.entries.len()), (None, false, 1));
     drop(locked);
+}
+
+#[test]
+fn half_of_a_claim_is_none() {
+    let header = Header::new(1, HEADER_BYTES as u64, 0);
+    let mut bytes = header.encode();
+    assert_eq!(header::claim(&bytes), Ok(None));
+    bytes[CLAIM_AT..].copy_from_slice(&header.encode_claim(Some(5)));
+    assert_eq!(header::claim(&bytes), Ok(Some(5)));
+    bytes[CLAIM_AT] = 6;
+    assert!(header::claim(&bytes).is_err() && Header::decode(&bytes).unwrap().has_claim);
 }
 
 #[test]
