@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use stillframe::Snapshot;
 use stillframe_kernel::exits::Exits;
 use stillframe_object::relay::{LocalFragment, Relay};
-use stillframe_object::{Cause, Part, Writer as Named};
+use stillframe_object::{Cause, Part, Parts, Writer as Named};
 use stillframe_roster::readiness::{Loss, Share};
 use stillframe_roster::runtime::Runtime;
 use stillframe_roster::writer::{Node, Version, Who, Writer};
@@ -110,8 +110,8 @@ impl Known {
 
     /// Elements and who writes them, for people.
     pub(crate) fn shown(&self, shares: &[Share]) -> String {
-        let parts = shares.iter().map(|share| self.part(share, None).to_string());
-        parts.collect::<Vec<_>>().join("; ")
+        let parts: Vec<Part> = shares.iter().map(|share| self.part(share, None)).collect();
+        Parts(&parts).to_string()
     }
 
     /// The runtime of a machine was started again, as another node, which says anew what its writers declared.

@@ -309,17 +309,31 @@ fn find_names(options: &ServiceOptions, identity: &Identity, memory: u64) -> Res
         meeting::Keeper::Own(before) => before,
     };
     let child = Child::options().address(options.advertise.unwrap_or(options.listen.ip())).tls(tls.clone());
-    let started = Keeper::start(child, before.as_deref().and_then(port_of));
-    let told = started.and_then(|keeper| {
-        points::hit("keeper.begun");
-        meeting.tell(keeper.address())?;
-        Ok(keeper)
-    });
-    // Others would wait for it.
-    let keeper = told.inspect_err(|_| meeting.end())?;
+    let keeper = start_keeper(&meeting, before.as_deref(), |port| Keeper::start(child, port))?;
     let addresses = vec![keeper.address().to_owned()];
     let has_lost_count = before.is_some();
     Ok(Names { addresses, tls, keeper: Some(keeper), meeting: Some(meeting), has_lost_count })
+}
+
+/// Starts the etcd of a job, at the port that it had before, and writes down where it is.
+fn start_keeper(
+    meeting: &Meeting,
+    before: Option<&str>,
+    start: impl FnOnce(Option<u16>) -> Result<Keeper>,
+) -> Result<Keeper> {
+    let announced = start(before.and_then(port_of)).and_then(|keeper| {
+        points::hit("keeper.begun");
+        if before != Some(keeper.address()) {
+            meeting.tell(keeper.address())?;
+        }
+        Ok(keeper)
+    });
+    announced.inspect_err(|_| {
+        // Others would wait for the first address. Where there was one they ask there, and this node is to try once more.
+        if before.is_none() {
+            meeting.end();
+        }
+    })
 }
 
 fn open(names: &Names, identity: &Identity, lease: Duration) -> Result<Etcd> {

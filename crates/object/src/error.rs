@@ -8,9 +8,8 @@ use std::time::Duration;
 use stillframe_kernel::Failure;
 use stillframe_kernel::trust::{Distrust, Refused};
 use stillframe_roster::refusal::Refusal;
-use writers::Parts;
 
-pub use writers::{Overlap, Part, Writer};
+pub use writers::{Overlap, Part, Parts, Writer};
 
 /// A result whose error is an [`Error`].
 pub type Result<T, E = Error> = std::result::Result<T, E>;

@@ -94,7 +94,7 @@ pub mod write;
 pub use assembly::Assembly;
 pub use attach::WriteOptions;
 pub use description::Description;
-pub use error::{Error, Overlap, Part, Result, Writer};
+pub use error::{Error, Overlap, Part, Parts, Result, Writer};
 pub use layout::{Array, dtype};
 pub use names::Names;
 pub use object::{Object, WriterInfo};

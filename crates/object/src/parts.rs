@@ -1,6 +1,6 @@
 //! Who has which elements of a version, or had them, for people.
 
-use crate::error::{Part, Result, Writer as Named};
+use crate::error::{Part, Parts, Result, Writer as Named};
 use crate::member::{Member, Members};
 use crate::shared::Shared;
 use drepl::IndexSet;
@@ -19,10 +19,11 @@ impl Members {
         for member in self.list.values().filter(|member| member.is_in(version)) {
             let elements = member.elements.intersection(wanted).map_err(shared.scattered())?;
             if !elements.is_empty() {
-                parts.push(part(shared, &Share { who: Some(member.who()), elements: elements.into() }).to_string());
+                parts.push(part(shared, &Share { who: Some(member.who()), elements: elements.into() }));
             }
         }
-        Ok(format!("nothing has come of {}", if parts.is_empty() { "anybody".into() } else { parts.join("; ") }))
+        let parts = if parts.is_empty() { "anybody".into() } else { Parts(&parts).to_string() };
+        Ok(format!("nothing has come of {parts}"))
     }
 
     /// Elements that nobody has any more, with a writer that had some of them and of which the home says nothing just now.

@@ -18,6 +18,7 @@ pub(crate) use place::{index_of, reader_of, subscriptions_of_place};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use stillframe_kernel::points;
+use stillframe_object::Parts;
 use stillframe_object::bindings as bindings_of;
 use stillframe_object::receiver::Receiver;
 use stillframe_object::runtime::Reply;
@@ -230,8 +231,8 @@ impl Readers {
                 reply(Reply::Waiting { version, number: request, why });
             }
             Readiness::Lost(losses) => {
-                let parts = losses.iter().map(|Loss { share, cause }| known.part(share, Some(*cause)).to_string());
-                let why = parts.collect::<Vec<_>>().join("; ");
+                let part = |Loss { share, cause }: &Loss| known.part(share, Some(*cause));
+                let why = Parts(&losses.iter().map(part).collect::<Vec<_>>()).to_string();
                 place.end(known, number);
                 reply(Reply::Lost { version, number: request, why });
             }

@@ -6,6 +6,7 @@ use crate::network::Network;
 use std::collections::BTreeMap;
 use std::io::Write;
 use std::num::NonZeroU64;
+use std::path::Path;
 use stillframe_etcd::shard_of;
 use stillframe_link::identity;
 use stillframe_object::{Description, Names};
@@ -463,5 +464,28 @@ fn until(what: &str, is_so: impl Fn() -> bool) {
     while !is_so() {
         assert!(begin.elapsed() < LONG, "{what}");
         thread::sleep(Duration::from_millis(5));
+    }
+}
+
+/// Without its address the other nodes would ask the former one for ever, and this one would start an etcd that is another job's.
+#[test]
+fn who_kept_the_names_and_cannot_start_etcd_again_leaves_its_address_where_the_others_find_it() {
+    let place = tempfile::tempdir().unwrap();
+    let meeting = Meeting::new(place.path(), "a", Path::new("/dev/shm/stillframe"), 7);
+    let failed = |port| {
+        let why = format!("no room, at {port:?}");
+        Err::<Keeper, _>(Error::Meeting { path: place.path().into(), why })
+    };
+    let join = || meeting.join(Duration::ZERO).unwrap();
+    assert!(matches!(join(), meeting::Keeper::Own(None)));
+    assert!(start_keeper(&meeting, None, failed).is_err());
+    assert!(!meeting.path().exists(), "others would wait for an address");
+    assert!(matches!(join(), meeting::Keeper::Own(None)));
+    meeting.tell("https://127.0.0.1:77").unwrap();
+    for _ in 0..2 {
+        let meeting::Keeper::Own(before) = join() else { panic!("another node keeps them") };
+        assert_eq!(before.as_deref(), Some("https://127.0.0.1:77"));
+        let error = start_keeper(&meeting, before.as_deref(), failed).unwrap_err();
+        assert!(error.to_string().contains("Some(77)"), "{error}");
     }
 }

@@ -77,8 +77,8 @@ impl fmt::Display for Part {
     }
 }
 
-/// Several of them, of which the first ones are shown.
-pub(super) struct Parts<'a>(pub(super) &'a [Part]);
+/// Several parts, of which the text names the first ones: an object may have thousands.
+pub struct Parts<'a>(pub &'a [Part]);
 
 const SHOWN_MAX: usize = 4;
 
