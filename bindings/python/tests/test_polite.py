@@ -14,8 +14,8 @@ except sf.Error as error:
     print("refused", type(error).__name__)
 else:
     print("class", os.sched_getscheduler(0) == os.SCHED_IDLE, len(os.sched_getaffinity(0)), flush=True)
-    # It may have to sleep first for what it used so far.
-    for snapshot in observer.iterate(timeout=60):
+    # It may have to sleep first for what it used so far, and gets what others leave.
+    for snapshot in observer.iterate(timeout=3600):
         print("version", snapshot.version, flush=True)
         break
 """

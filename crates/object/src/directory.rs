@@ -118,9 +118,12 @@ impl Directory {
         let folder = guard.open_root(dir).map_err(|refused| Error::refused(dir, refused))?;
         let root = Part { path: dir.into(), folder, guard, mode, is_of_writers: false };
         let objects = root.made(OBJECTS)?;
-        // Whoever may write there shares all that is written, whatever mode this program asks for.
-        let mode = mode | writers_mode(objects.folder_mode()? & 0o777);
-        let objects = Part { mode, ..objects };
+        // Who may read or write what is there may do so with what is made now, whatever mode this program asks for. Where the directory is
+        // sticky each user has files of his own.
+        let objects = match objects.folder_mode()? & 0o1000 {
+            0 => objects.with_folder_mode()?,
+            _ => objects,
+        };
         let (names, boards) = (objects.made(NAMES)?, objects.made(BOARDS)?);
         let locks = objects.with_folder_mode()?.of_writers().made(LOCKS)?;
         locks.repair_mode().map_err(|error| Error::io("chmod", &locks.path, error))?;

@@ -192,20 +192,28 @@ fn who_may_only_read_reads_while_a_board_is_locked_or_a_lock_feigned_and_while_t
     writer.detach().unwrap();
 }
 
-/// `still node` and `still gc` of one of them ask for the mode that is none of a group's.
+/// `still node` and `still gc` ask for the mode that is their user's alone.
 #[test]
-fn files_of_a_group_are_its_whatever_mode_the_next_program_asks_for() {
-    let place = tempfile::Builder::new().prefix("stillframe-test-group-").tempdir_in("/dev/shm").unwrap();
-    let dir = place.path().join("o");
-    let open =
-        |mode| Objects::options().dir(&dir).mode(mode).as_runtime().trust(stillframe::Trust::Any).open().unwrap();
-    drop(open(0o770));
-    let objects = open(0o700);
-    objects.create("u", "var u [8] int32").create().unwrap().write("{ var v = u }").attach().unwrap().detach().unwrap();
-    drop(RuntimeLock::take(&objects).unwrap().expect("there is no other"));
-    for name in ["hints", "bell", "runtime.lock", "names/u", "boards/u", "locks/u", "locks/.runtime"] {
-        let mode = std::fs::metadata(dir.join(".objects").join(name)).unwrap().permissions().mode() & 0o777;
-        assert_eq!(mode, 0o660, "{name}");
+fn who_may_read_or_write_a_directory_may_do_so_whatever_mode_the_next_program_asks_for() {
+    for (of_first, wanted, of_writers) in [(0o770, 0o660, 0o660), (0o755, 0o644, 0o600), (0o775, 0o664, 0o660)] {
+        let place = tempfile::Builder::new().prefix("stillframe-test-group-").tempdir_in("/dev/shm").unwrap();
+        let dir = place.path().join("o");
+        let options = || Objects::options().dir(&dir).as_runtime().trust(stillframe::Trust::Any);
+        drop(options().mode(of_first).open().unwrap());
+        let objects = options().open().unwrap();
+        let object = objects.create("u", "var u [8] int32").create().unwrap();
+        object.write("{ var v = u }").attach().unwrap().detach().unwrap();
+        drop(RuntimeLock::take(&objects).unwrap().expect("there is no other"));
+        let check = |name: &str, wanted: u32| {
+            let mode = std::fs::metadata(dir.join(".objects").join(name)).unwrap().permissions().mode() & 0o777;
+            assert_eq!(mode, wanted, "{name} in {of_first:o}");
+        };
+        ["bell", "runtime.lock", "names/u", "boards/u"].iter().for_each(|name| check(name, wanted));
+        ["hints", "locks/u", "locks/.runtime"].iter().for_each(|name| check(name, of_writers));
+        let mut locked = object.shared().board.lock().unwrap();
+        fill(&mut locked);
+        locked.compact().unwrap();
+        check("boards/u", wanted);
     }
 }
 

@@ -32,8 +32,9 @@ pub struct Traffic {
 impl Traffic {
     /// Looks at the nodes now. There are none where no runtime runs, or where it does not answer.
     pub fn sample(&mut self, dir: &Path, interval_ns: Option<u64>) -> Vec<NodeSample> {
-        let asked = Objects::options().dir(dir).open().and_then(|objects| objects.nodes());
-        let nodes = asked.ok().flatten().unwrap_or_default();
+        // To watch a directory makes nothing in it: what a job makes there later would have the mode of that.
+        let opened = Objects::options().dir(dir).look().ok().flatten();
+        let nodes = opened.and_then(|objects| objects.nodes().ok().flatten()).unwrap_or_default();
         let before = std::mem::take(&mut self.before);
         nodes.into_iter().map(|node| self.compare(node, &before, interval_ns)).collect()
     }

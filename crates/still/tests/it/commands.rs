@@ -321,6 +321,7 @@ fn watch_counts_what_happens_in_an_interval() {
 
     let frame = scene.ok(&["watch", "--once", "--interval", "0.05"]);
     assert!(frame.contains("1 region in") && frame.contains("busy") && frame.contains("holders: nobody"), "{frame}");
+    assert!(!scene.dir().join(".objects").exists(), "who watches makes nothing");
     scene.complaint(2, &["watch"]);
     scene.complaint(2, &["watch", "--interval", "0"]);
     scene.complaint(1, &["watch", "nobody", "--once", "--interval", "0.05"]);
