@@ -185,10 +185,13 @@ impl WriteFragment {
     /// Detaches it. Memory that arrays refer to stays.
     fn detach(&self, py: Python<'_>) -> PyResult<()> {
         // Nothing to end for a forked child, which leaves `with` blocks of its parent as it ends.
-        if self.is_detached.swap(true, Ordering::Relaxed) || !self.cell.is_ours() {
+        if self.is_detached.load(Ordering::Relaxed) || !self.cell.is_ours() {
             return Ok(());
         }
-        self.with(py, Writing::detach)
+        // Ctrl-C while another thread has the fragment leaves it attached.
+        let outcome = self.cell.with(py, Writing::detach)?;
+        self.is_detached.store(true, Ordering::Relaxed);
+        outcome.map_err(|failure| failure.raise(py))
     }
 }
 
@@ -296,18 +299,22 @@ impl ReadFragment {
 
     fn reattach(&self, py: Python<'_>, version: u64, timeout: Option<f64>) -> PyResult<()> {
         let timeout = limit(py, "timeout", timeout)?;
-        let outcome = self.cell(py)?.with(py, |fragment| fragment.reattach(version, timeout))?;
-        outcome.map_err(|error| errors::raise_object(py, error))?;
-        self.version.store(version, Ordering::Relaxed);
-        Ok(())
+        let reattach =
+            |fragment: &mut stillframe_object::ReadFragment| (fragment.reattach(version, timeout), fragment.version());
+        let (outcome, shown) = self.cell(py)?.with(py, reattach)?;
+        // Where the system took away what it showed before, an error leaves the initial version.
+        self.version.store(shown, Ordering::Relaxed);
+        outcome.map_err(|error| errors::raise_object(py, error))
     }
 
     fn reattach_newer(&self, py: Python<'_>, after: u64, timeout: Option<f64>) -> PyResult<u64> {
         let timeout = limit(py, "timeout", timeout)?;
-        let outcome = self.cell(py)?.with(py, |fragment| fragment.reattach_newer(after, timeout))?;
-        let version = outcome.map_err(|error| errors::raise_object(py, error))?;
-        self.version.store(version, Ordering::Relaxed);
-        Ok(version)
+        let reattach = |fragment: &mut stillframe_object::ReadFragment| {
+            (fragment.reattach_newer(after, timeout), fragment.version())
+        };
+        let (outcome, shown) = self.cell(py)?.with(py, reattach)?;
+        self.version.store(shown, Ordering::Relaxed);
+        outcome.map_err(|error| errors::raise_object(py, error))
     }
 
     /// Copies the elements of a version into an array of Python's own, as long as the fragment. `relief(True, had_memory)` is called

@@ -23,6 +23,7 @@ pub(crate) fn is_unneeded(from: Version, left: Option<Version>, newest: Option<V
 pub(crate) fn collect(shared: &Shared, board: &mut LockedBoard<'_>) -> Result<()> {
     let mut members = Members::of_locked(shared, board)?;
     let (standings, newest) = waiting::survey(shared, &mut members)?;
+    let mut failed = None;
     for (number, member) in &members.list {
         let standing = standings.get(number).cloned().unwrap_or_default();
         // What other nodes have, their runtimes look after.
@@ -33,9 +34,13 @@ pub(crate) fn collect(shared: &Shared, board: &mut LockedBoard<'_>) -> Result<()
         if is_unneeded(member.attached.from, member.left_for_good, standing.newest, newest) {
             points::hit("collect.forget");
             // The region first: one that the board does not tell of any more is removed by nobody.
-            shared.remove_region(*number, false)?;
-            board.add(Entry::Forget { number: *number })?;
+            match shared.remove_region(*number, false) {
+                Ok(()) => board.add(Entry::Forget { number: *number })?,
+                // The others are in nobody's way.
+                Err(error) => failed = failed.or(Some(error)),
+            }
         }
     }
-    board.compact()
+    board.compact()?;
+    failed.map_or(Ok(()), Err)
 }

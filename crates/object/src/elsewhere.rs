@@ -382,7 +382,9 @@ pub(crate) fn hold(
             }
             Ok((Err(Pending::Refused(refusal)), open)) => {
                 // What it has is not to be what is in the way. A runtime that has ended has given that back.
-                let _ = open.close(shared);
+                if let Err(error @ Error::Interrupted { .. }) = open.close(shared) {
+                    return Err(error);
+                }
                 shortage.wait(refusal, wanted.relief, &limits)?;
             }
             Ok((Err(Pending::Until(limit)), open)) => {

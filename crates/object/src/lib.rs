@@ -83,6 +83,7 @@ mod reading;
 pub mod receiver;
 pub mod relay;
 mod relief;
+mod removal;
 pub mod runtime;
 mod shared;
 mod source;

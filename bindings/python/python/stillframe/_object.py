@@ -179,7 +179,8 @@ class ReadFragment(Closing, metaclass=Made, by="obj.read(text) attaches one"):
 
         :param timeout: most seconds to wait; for ever if None. :exc:`Timeout` says whom was waited for.
 
-        :exc:`Lost` if some of the elements cannot be had. After an error the arrays show what they showed before.
+        :exc:`Lost` if some of the elements cannot be had. After an error the arrays show what they showed before, or the
+        initial version if the system took that away; ``version`` says which.
         """
         self._native.reattach(version_of(version), timeout)
 

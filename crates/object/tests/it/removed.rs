@@ -206,6 +206,21 @@ fn a_handle_removes_its_object_also_if_that_is_damaged() {
     assert!(!board.exists());
 }
 
+/// As a restore that could put nothing into the object that it made, while another program used it.
+#[test]
+fn what_somebody_published_is_not_removed_as_if_nobody_had() {
+    let dir = Dir::new("unwritten");
+    let object = create(&dir, 3);
+    object.write(ALL).attach().unwrap().detach().unwrap();
+    dir.objects().remove_unwritten(&object).unwrap();
+    assert!(dir.objects().list().unwrap().is_empty(), "who attached published nothing");
+    let object = written(&dir, 3, 7);
+    let refused = dir.objects().remove_unwritten(&object).unwrap_err();
+    assert!(matches!(refused, Error::Survives { newest: 7, .. }), "{refused}");
+    assert_eq!(object.newest().unwrap(), 7);
+    dir.objects().remove_object(&object, false).unwrap();
+}
+
 /// A runtime that runs and says nothing, until what is returned is dropped.
 fn silent_runtime(dir: &Dir) -> RuntimeLock {
     let objects = Objects::options().dir(dir.path()).as_runtime().open().unwrap();

@@ -99,7 +99,7 @@ fn put(objects: &Objects, name: &str, description: &Description, snapshot: &Snap
     let Err(error) = object.adopt(snapshot) else { return Ok(()) };
     if is_new
         && !is_taken(&error)
-        && let Err(left) = objects.remove_object(&object, false)
+        && let Err(left) = objects.remove_unwritten(&object)
     {
         return Err(Failure::Problem(format!("{error}; the object that was made for it is left, for {left}")));
     }

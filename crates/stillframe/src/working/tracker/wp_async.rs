@@ -214,7 +214,10 @@ mod tests {
 
     #[test]
     fn pages_of_a_new_source_that_look_armed_are_disarmed_first() {
-        let Ok(userfault) = Userfault::open() else { return };
+        let Ok(userfault) = Userfault::open() else {
+            eprintln!("skipped: userfaultfd cannot be opened here");
+            return;
+        };
         let memory = Mapping::private(4 * PAGE_BYTES, false).unwrap();
         memory.write(0, &[1; 3 * PAGE_BYTES]);
         userfault.register(memory.address(), memory.bytes()).unwrap();
