@@ -55,6 +55,11 @@ pub trait Incoming {
     /// How many bytes are still to be read.
     fn left_bytes(&self) -> u64;
 
+    /// On which connection it came, by a number that no other one has which is to be told apart from it.
+    fn connection(&self) -> u64 {
+        0
+    }
+
     /// Reads so many of them.
     ///
     /// # Errors

@@ -161,6 +161,11 @@ impl Runtime {
         self.inner.groups.connected(node);
     }
 
+    /// A connection from a node has ended, after all that came on it. There may be another one by now.
+    pub fn disconnected(&self, node: Node, connection: u64) {
+        self.inner.groups.disconnected(node, connection);
+    }
+
     /// The runtime of a machine was started again: it is another node now.
     pub fn replaced(&self, former: Node, node: Node) {
         self.inner.change(|desk| {

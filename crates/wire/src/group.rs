@@ -101,7 +101,7 @@ pub struct GroupGet {
     pub version: u64,
     /// The run that published it.
     pub run: u64,
-    /// Of which of the node's ranks, ascending.
+    /// Of which of the node's ranks, ascending. Of none, if what was asked for with this number is called off.
     pub ranks: Vec<u32>,
 }
 

@@ -12,6 +12,8 @@
 //! | `local` | the ranks of this node |
 //! | `sending` | their versions on the way to another node |
 //! | `telling` | what others are told of them |
+//! | `loss` | versions that could not be had, and how long until one is asked for again |
+//! | `room` | room for versions of other nodes |
 //! | `region` | a region in which a rank of another node is shown |
 //! | `fetch` | a version on its way here |
 //! | `listing` | which groups there are |
@@ -23,10 +25,14 @@ mod content;
 mod fetch;
 mod listing;
 mod local;
+mod loss;
 mod record;
 mod region;
+mod room;
 mod sending;
 mod telling;
+#[cfg(test)]
+mod tests;
 
 use crate::cluster::Cluster;
 use crate::network::{Incoming, Network};
@@ -35,6 +41,7 @@ use listing::Listing;
 use local::Shown;
 use record::Record;
 use region::Place;
+use room::Room;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -44,7 +51,7 @@ use stillframe::inspect;
 use stillframe_object::runtime::GroupSummary;
 use stillframe_roster::writer::Node;
 use stillframe_wire::Message;
-use stillframe_wire::group::{GroupGet, GroupList, GroupListed, GroupName, GroupRanks};
+use stillframe_wire::group::{GroupGet, GroupList, GroupListed, GroupLost, GroupName, GroupRanks};
 use telling::Telling;
 
 /// Groups that are told of, or brought here, at most: each has a thread.
@@ -58,6 +65,7 @@ pub(crate) struct Groups {
     network: Arc<dyn Network>,
     shown: Shown,
     record: Record,
+    room: Room,
     tell: Arc<Tell>,
     next_fetch: Arc<AtomicU64>,
     listing: Listing,
@@ -71,6 +79,8 @@ struct State {
     /// Which groups the connections of programs want.
     clients: BTreeMap<u64, Vec<String>>,
     threads: Vec<JoinHandle<()>>,
+    /// Whether it was said that no more groups are told of.
+    has_said_full: bool,
     has_ended: bool,
 }
 
@@ -98,6 +108,7 @@ impl Groups {
             network,
             shown,
             record,
+            room: Room::new(dir),
             tell,
             next_fetch,
             listing: Listing::default(),
@@ -125,7 +136,8 @@ impl Groups {
             // One of the name that is just ending removes its regions first.
             let former = state.brought.remove(name);
             let (dir, group) = (self.dir.clone(), name.to_owned());
-            let place = Place { dir, group, shown: self.shown.clone(), record: self.record.clone() };
+            let place =
+                Place { dir, group, shown: self.shown.clone(), record: self.record.clone(), room: self.room.clone() };
             let (cluster, network, next) = (self.cluster.clone(), self.network.clone(), self.next_fetch.clone());
             let brought = Arc::new(Bringing::new(self.node, place, cluster, network, next));
             brought.want(client);
@@ -160,16 +172,8 @@ impl Groups {
         match message {
             Message::GroupFollow(GroupName { group }) => self.follow(from, &group),
             Message::GroupLeave(GroupName { group }) => self.leave(from, &group),
-            Message::GroupGet(get) => {
-                let GroupGet { group, .. } = &get;
-                let telling = self.state().told.get(group).cloned();
-                telling.into_iter().for_each(|telling| telling.send(from, &get));
-            }
-            Message::GroupRanks(ranks) => {
-                let GroupRanks { group, .. } = &ranks;
-                let brought = self.state().brought.get(group).cloned();
-                brought.into_iter().for_each(|brought| brought.hear(from, ranks.clone()));
-            }
+            Message::GroupGet(get) => self.send(from, &get),
+            Message::GroupRanks(ranks) => self.hear(from, ranks),
             Message::GroupList(GroupList { number }) => {
                 let (dir, shown, network) = (self.dir.clone(), self.shown.clone(), self.network.clone());
                 // Other messages do not wait for a look at all regions.
@@ -200,7 +204,17 @@ impl Groups {
         if let Some(telling) = state.told.get(group) {
             return telling.follow(from);
         }
-        if state.told.len() >= GROUPS_MAX || state.has_ended {
+        if state.has_ended {
+            return;
+        }
+        if state.told.len() >= GROUPS_MAX {
+            if !std::mem::replace(&mut state.has_said_full, true) {
+                let which = format!("its ranks of group '{group}' are not there for observers on others");
+                eprintln!(
+                    "still node: other nodes follow {GROUPS_MAX} groups of this one, and are told of no more: {which} \
+                     until some of them are closed"
+                );
+            }
             return;
         }
         let telling = Arc::new(Telling::new(&self.dir, group, &self.shown, self.network.clone()));
@@ -209,6 +223,34 @@ impl Groups {
         // Without a thread now there is one when it is asked for again.
         if state.spawn("tell", move || telling.run()).is_err() {
             state.told.remove(group);
+        }
+    }
+
+    /// Sends a version of ranks that a node asked for, or tells it why not, for it waits for an answer.
+    fn send(&self, to: Node, get: &GroupGet) {
+        let GroupGet { group, fetch, ranks, .. } = get;
+        let telling = self.state().told.get(group).cloned();
+        match (telling, ranks.first()) {
+            (Some(telling), _) => telling.send(to, get),
+            (None, Some(rank)) => {
+                let why = "its node tells nobody of that group".into();
+                self.network.send(to, vec![Message::GroupLost(GroupLost { fetch: *fetch, rank: *rank, why })]);
+            }
+            // It was called off.
+            (None, None) => {}
+        }
+    }
+
+    /// A node says how its ranks are. It may have missed that nobody here wants them any more.
+    fn hear(&self, from: Node, ranks: GroupRanks) {
+        let state = self.state();
+        match state.brought.get(&ranks.group).filter(|brought| !brought.is_gone()).cloned() {
+            Some(brought) => {
+                drop(state);
+                brought.hear(from, ranks);
+            }
+            // With the lock: who begins to follow does so after that.
+            None => self.network.send(from, vec![Message::GroupLeave(GroupName { group: ranks.group })]),
         }
     }
 
@@ -224,6 +266,12 @@ impl Groups {
         let (told, brought) = self.all();
         told.into_iter().for_each(|telling| telling.tell_again(node));
         brought.into_iter().for_each(|brought| brought.connected(node));
+    }
+
+    /// A connection from a node has ended, after all that came on it.
+    pub(crate) fn disconnected(&self, node: Node, connection: u64) {
+        let (_, brought) = self.all();
+        brought.into_iter().for_each(|brought| brought.disconnected(node, connection));
     }
 
     /// A node does not live any more, or is another one now.

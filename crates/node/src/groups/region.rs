@@ -2,12 +2,12 @@
 
 use crate::groups::content::Content;
 use crate::groups::local::Shown;
+use crate::groups::loss::Loss;
 use crate::groups::record::Record;
-use std::fs::File;
+use crate::groups::room::Room;
 use std::num::NonZeroU64;
-use std::path::{Path, PathBuf};
-use stillframe::{Error, LoanBytes, Observer, Region, VariableId, inspect};
-use stillframe_kernel::disk::room_bytes;
+use std::path::PathBuf;
+use stillframe::{Error, LoanBytes, Observer, Outcome, Region, VariableId, inspect};
 
 /// A rank that is shown.
 #[derive(Debug)]
@@ -18,11 +18,16 @@ pub(super) struct RankRegion {
     run: NonZeroU64,
     shown: Shown,
     record: Record,
+    room: Room,
     /// While the rank lives.
     region: Option<Region>,
     begun_ns: u64,
     /// What is declared in it.
     declared: Option<(Content, Vec<VariableId>)>,
+    /// The newest version in it.
+    newest: Option<u64>,
+    /// How much the version has that was to be put there last.
+    needed_bytes: Option<u64>,
 }
 
 /// Where a rank is to be shown, and as which.
@@ -32,6 +37,7 @@ pub(super) struct Place {
     pub(super) group: String,
     pub(super) shown: Shown,
     pub(super) record: Record,
+    pub(super) room: Room,
 }
 
 impl RankRegion {
@@ -41,8 +47,11 @@ impl RankRegion {
     /// Why not.
     pub(super) fn make(place: &Place, rank: (u32, u32), run: NonZeroU64) -> Result<RankRegion, String> {
         let (dir, group) = (place.dir.clone(), place.group.clone());
-        let (shown, record) = (place.shown.clone(), place.record.clone());
-        let mut made = RankRegion { dir, group, rank, run, shown, record, region: None, begun_ns: 0, declared: None };
+        let (shown, record, room) = (place.shown.clone(), place.record.clone(), place.room.clone());
+        let (region, begun_ns, declared) = (None, 0, None);
+        let (newest, needed_bytes) = (None, None);
+        let mut made =
+            RankRegion { dir, group, rank, run, shown, record, room, region, begun_ns, declared, newest, needed_bytes };
         made.begin()?;
         Ok(made)
     }
@@ -98,26 +107,44 @@ impl RankRegion {
         self.rank.1
     }
 
+    /// Whether it has a version, after which no other came.
+    pub(super) fn has(&self, version: u64) -> bool {
+        self.newest == Some(version)
+    }
+
+    /// How much the version has that was to be put there last, as the next one may.
+    pub(super) fn needed_bytes(&self) -> Option<u64> {
+        self.needed_bytes
+    }
+
+    /// Makes sure that it has a producer here: the rank may have ended, and begun again.
+    ///
+    /// # Errors
+    /// Why that cannot be.
+    pub(super) fn resume(&mut self) -> Result<(), String> {
+        if self.region.is_none() { self.begin() } else { Ok(()) }
+    }
+
     /// Memory for each variable of the next version.
     ///
     /// # Errors
     /// Why there is none.
-    pub(super) fn prepare(&mut self, content: &Content) -> Result<Vec<LoanBytes>, String> {
-        check_room(&self.dir, content.bytes()?)?;
-        if self.region.is_none() {
-            self.begin()?;
-        }
+    pub(super) fn prepare(&mut self, content: &Content) -> Result<Vec<LoanBytes>, Loss> {
+        let bytes = content.bytes().map_err(Loss::there)?;
+        self.needed_bytes = Some(bytes);
+        self.room.check(bytes)?;
+        self.resume().map_err(Loss::here)?;
         let prepared = self.declare(content);
-        let ids = prepared.map_err(|error| error.to_string())?;
-        let Some(region) = &mut self.region else { return Err("it is not made".into()) };
+        let ids = prepared.map_err(|error| Loss::here(error.to_string()))?;
+        let Some(region) = &mut self.region else { return Err(Loss::here("it is not made")) };
         let loans = ids.into_iter().map(|id| region.loan_bytes(id)).collect::<stillframe::Result<Vec<_>>>();
-        let loans = loans.map_err(|error| error.to_string())?;
+        let loans = loans.map_err(|error| Loss::here(error.to_string()))?;
         let fits = |(loan, variable): (&LoanBytes, &super::content::Described)| {
             variable.bytes().is_ok_and(|bytes| bytes == loan.len() as u64)
         };
         match loans.iter().zip(&content.variables).all(fits) {
             true => Ok(loans),
-            false => Err("a variable has another size here".into()),
+            false => Err(Loss::here("a variable has another size here")),
         }
     }
 
@@ -160,21 +187,28 @@ impl RankRegion {
     }
 
     /// Publishes a version that was written whole.
+    ///
+    /// # Errors
+    /// Why it was not.
     pub(super) fn publish(
         &mut self,
         version: u64,
         published_ns: u64,
         content: &Content,
         loans: Vec<LoanBytes>,
-    ) -> stillframe::Result<()> {
-        let Some(region) = &mut self.region else { return Ok(()) };
+    ) -> Result<(), String> {
+        let Some(region) = &mut self.region else { return Err("its region has ended here".into()) };
         loans.into_iter().for_each(LoanBytes::submit);
         let publication = region.publish(version).published_ns(published_ns);
-        let with = |publication: stillframe::Publication<'_>| {
-            let all = content.attributes.iter();
-            all.fold(publication, |publication, (name, value)| publication.attr(name, value.clone())).commit()
-        };
-        with(publication).map(drop)
+        let all = content.attributes.iter();
+        let publication = all.fold(publication, |publication, (name, value)| publication.attr(name, value.clone()));
+        match publication.commit().map_err(|error| error.to_string())?.outcome {
+            Outcome::Published => {
+                self.newest = Some(version);
+                Ok(())
+            }
+            Outcome::Skipped => Err(format!("there is no room here for version {version}")),
+        }
     }
 
     /// The rank has ended, by itself or not. What it published stays.
@@ -204,18 +238,6 @@ impl RankRegion {
     }
 }
 
-/// Refuses what would leave programs of this node without memory: room for it has to be there, and an eighth beside it.
-fn check_room(dir: &Path, bytes: u64) -> Result<(), String> {
-    let room = File::open(dir)
-        .map_err(|error| error.to_string())
-        .and_then(|dir| room_bytes(&dir).map_err(|error| error.to_string()));
-    let (free, all) = room?;
-    match bytes.saturating_add(all / 8) > free {
-        true => Err(format!("its {bytes} bytes have no room here, where {free} are free of {all}")),
-        false => Ok(()),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -227,7 +249,13 @@ mod tests {
         let dir = tempfile::Builder::new().prefix("stillframe-test-shown-").tempdir_in("/dev/shm").unwrap();
         std::fs::create_dir(dir.path().join(".objects")).unwrap();
         let record = Record::begin(dir.path());
-        let place = Place { dir: dir.path().into(), group: "heat".into(), shown: Shown::default(), record };
+        let place = Place {
+            dir: dir.path().into(),
+            group: "heat".into(),
+            shown: Shown::default(),
+            record,
+            room: Room::new(dir.path()),
+        };
         let content =
             r#"{"attributes":{},"variables":[{"meta":{"id":0,"name":"u","dtype":"int64","order":"c"},"shape":[4]}]}"#;
         let content = Content::read(content).unwrap();
@@ -243,7 +271,7 @@ mod tests {
         program.publish(9).commit().unwrap();
         program.give_up();
         let error = rank.prepare(&content).unwrap_err();
-        assert!(error.contains("still rm"), "{error}");
+        assert!(error.why.contains("still rm"), "{error:?}");
         rank.remove();
         let left = Observer::options().dir(dir.path()).here().open("heat/1").unwrap();
         assert_eq!(left.newest_number(), Some(9));

@@ -1,7 +1,7 @@
 //! What this node tells others of its ranks of a group, as long as they follow it.
 
 use crate::groups::local::{LocalRanks, Shown};
-use crate::groups::sending::Ranks;
+use crate::groups::sending::Held;
 use crate::network::Network;
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -34,6 +34,8 @@ pub(super) struct Telling {
 struct State {
     /// Who follows, and whether it knows the last report.
     followers: BTreeMap<Node, bool>,
+    /// What each node asked for last.
+    asked: BTreeMap<Node, Held>,
     local: LocalRanks,
     last: Option<GroupRanks>,
     is_over: bool,
@@ -42,7 +44,7 @@ struct State {
 impl Telling {
     pub(super) fn new(dir: &Path, group: &str, shown: &Shown, network: Arc<dyn Network>) -> Telling {
         let local = LocalRanks::new(dir, group, shown);
-        let state = State { followers: BTreeMap::new(), local, last: None, is_over: false };
+        let state = State { followers: BTreeMap::new(), asked: BTreeMap::new(), local, last: None, is_over: false };
         Telling { group: group.into(), network, state: Mutex::new(state), changed: Condvar::new() }
     }
 
@@ -66,13 +68,17 @@ impl Telling {
     pub(super) fn leave(&self, node: Node) -> bool {
         let mut state = self.state();
         state.followers.remove(&node);
+        state.asked.remove(&node);
         state.is_over |= state.followers.is_empty();
         self.changed.notify_all();
         state.is_over
     }
 
     pub(super) fn end(&self) {
-        self.state().is_over = true;
+        let mut state = self.state();
+        state.is_over = true;
+        state.asked.clear();
+        drop(state);
         self.changed.notify_all();
     }
 
@@ -115,20 +121,33 @@ impl Telling {
         *last = Some(ranks);
     }
 
-    /// Sends a version of ranks to a node, or tells it that it went.
+    /// Sends a version of ranks to a node, or tells it that it went. What it asked for before it waits for no more.
     pub(super) fn send(&self, to: Node, get: &GroupGet) {
-        let taken = self.state().local.take(get.version, get.run).unwrap_or_default();
+        let GroupGet { fetch, version, run, .. } = *get;
+        let mut state = self.state();
+        // Who calls off an older one waits for what it asked for since.
+        if get.ranks.is_empty() && state.asked.get(&to).is_some_and(|held| held.fetch != fetch) {
+            return;
+        }
+        state.asked.remove(&to);
+        if get.ranks.is_empty() {
+            return;
+        }
+        let taken = state.local.take(version, run).unwrap_or_default();
         let (mut ranks, mut missing) = (Vec::new(), get.ranks.clone());
         for (rank, snapshot) in taken.into_iter().filter(|(rank, _)| get.ranks.binary_search(rank).is_ok()) {
             missing.retain(|missing| *missing != rank);
             ranks.push((rank, snapshot));
         }
-        if let Some(rank) = missing.first() {
-            let why = format!("its node has version {} no more", get.version);
-            self.network.send(to, vec![Message::GroupLost(GroupLost { fetch: get.fetch, rank: *rank, why })]);
-        } else if !ranks.is_empty() {
-            self.network.transmit(to, Box::new(Ranks { fetch: get.fetch, ranks }));
+        if let Some(rank) = missing.first().copied() {
+            let why = format!("its node has version {version} no more");
+            return self.network.send(to, vec![Message::GroupLost(GroupLost { fetch, rank, why })]);
         }
+        let held = Held::new(fetch, ranks);
+        let job = held.job();
+        state.asked.insert(to, held);
+        drop(state);
+        self.network.transmit(to, Box::new(job));
     }
 
     /// The group.

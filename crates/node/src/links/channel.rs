@@ -10,6 +10,9 @@ use stillframe_link::Cut;
 const WAITING_MAX: usize = 1 << 16;
 const WAITING_BYTES_MAX: usize = 256 << 20;
 
+/// Among how many of them one is looked for that a newer one replaces.
+const SEARCHED_MAX: usize = 1 << 10;
+
 /// One connection to another node, and what is to go on it.
 #[derive(Debug)]
 pub(super) struct Channel<T> {
@@ -61,6 +64,18 @@ impl<T> Channel<T> {
         // To wake who is awake takes a call of the system, too.
         if std::mem::take(&mut waiting.is_idle) {
             self.changed.notify_one();
+        }
+    }
+
+    /// Takes the last of a kind away that waits, if not too many others came after it; `bytes` says whether one is of the kind, and how many
+    /// bytes it was said to have.
+    pub(super) fn withdraw(&self, bytes: impl Fn(&T) -> Option<usize>) {
+        let mut waiting = self.waiting();
+        let last = waiting.all.iter().enumerate().rev().take(SEARCHED_MAX);
+        let found = last.filter_map(|(place, one)| Some((place, bytes(one)?))).next();
+        if let Some((place, bytes)) = found {
+            waiting.all.remove(place);
+            waiting.bytes = waiting.bytes.saturating_sub(bytes);
         }
     }
 

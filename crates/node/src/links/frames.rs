@@ -7,6 +7,7 @@ use std::io::{self, IoSliceMut};
 use std::sync::atomic::{AtomicU64, Ordering};
 use stillframe_link::{Frame, Sender, Source};
 use stillframe_wire::data::FragmentText;
+use stillframe_wire::group::GroupRanks;
 use stillframe_wire::{Kind, Message};
 
 /// About how much memory a message takes, and each item of its lists.
@@ -16,6 +17,10 @@ pub(super) const ITEM_BYTES: usize = 256;
 pub(super) fn about_bytes(message: &Message) -> usize {
     let texts =
         |layouts: &mut dyn Iterator<Item = &FragmentText>| layouts.map(|layout| layout.text.len()).sum::<usize>();
+    let ranks = |told: &GroupRanks| {
+        let GroupRanks { group, ranks, runs, versions, .. } = told;
+        group.len() + size_of_val(&ranks[..]) + size_of_val(&runs[..]) + size_of_val(&versions[..])
+    };
     let (items, text_bytes) = match message {
         Message::Reports(reports) => {
             (reports.iter().map(|one| one.report.writers.len() + one.report.wants.len()).sum(), 0)
@@ -29,6 +34,10 @@ pub(super) fn about_bytes(message: &Message) -> usize {
             (change.declared.len() + change.gone.len(), texts(&mut change.declared.iter().map(|one| &one.layout)))
         }
         Message::Subscribe(one) => (one.writers.len() + one.elements.boxes().len(), one.fragment.text.len()),
+        Message::GroupRanks(told) => (0, ranks(told)),
+        Message::GroupListed(listed) => (listed.groups.len(), listed.groups.iter().map(ranks).sum()),
+        Message::GroupGet(get) => (0, size_of_val(&get.ranks[..])),
+        Message::Description(one) => (0, one.name.len() + one.text.text.len()),
         _ => (0, 0),
     };
     (1 + items) * ITEM_BYTES + text_bytes
@@ -93,18 +102,42 @@ impl Outgoing for Out<'_> {
 }
 
 /// What follows a message in its frame.
-pub(super) struct InFrame<'a, 'r>(pub(super) &'a mut Frame<'r>);
+pub(super) struct InFrame<'a, 'r> {
+    pub(super) frame: &'a mut Frame<'r>,
+    pub(super) connection: u64,
+}
 
 impl Incoming for InFrame<'_, '_> {
     fn left_bytes(&self) -> u64 {
-        self.0.left_bytes()
+        self.frame.left_bytes()
+    }
+
+    fn connection(&self) -> u64 {
+        self.connection
     }
 
     fn read(&mut self, into: &mut [u8]) -> io::Result<()> {
-        self.0.read(into, LIMIT).map_err(io::Error::other)
+        self.frame.read(into, LIMIT).map_err(io::Error::other)
     }
 
     fn read_pieces(&mut self, into: &mut [IoSliceMut<'_>]) -> io::Result<()> {
-        self.0.read_pieces(into, LIMIT).map_err(io::Error::other)
+        self.frame.read_pieces(into, LIMIT).map_err(io::Error::other)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use stillframe_wire::group::{GroupListed, RankTold};
+
+    #[test]
+    fn what_is_said_of_many_ranks_counts_by_its_size() {
+        let told = |rank| RankTold { rank, lives: true, ended: false, begun_ago_ns: 0, newest: None };
+        let ranks = (0..1000).map(told).collect();
+        let ranks = GroupRanks { group: "g".into(), size: 1000, ranks, runs: Vec::new(), versions: Vec::new() };
+        let least = 1000 * size_of::<RankTold>();
+        assert!(about_bytes(&Message::GroupRanks(ranks.clone())) > least);
+        let listed = GroupListed { number: 1, groups: vec![ranks; 3] };
+        assert!(about_bytes(&Message::GroupListed(listed)) > 3 * least);
     }
 }

@@ -343,7 +343,10 @@ impl Links {
                         runtime.connected(from);
                     }
                     self.peers().get(&from).inspect(|peer| peer.ask());
-                    self.take_from(from, &mut receiver);
+                    self.take_from(from, number, &mut receiver);
+                    if let Some(runtime) = self.runtime() {
+                        runtime.disconnected(from, number);
+                    }
                 }
             }
         }
@@ -368,7 +371,7 @@ impl Links {
         }
     }
 
-    fn take_from(&self, from: Node, receiver: &mut Receiver) {
+    fn take_from(&self, from: Node, connection: u64, receiver: &mut Receiver) {
         while let Ok(frame) = receiver.next(Duration::MAX) {
             let Some(mut frame) = frame else { continue };
             let message = match Message::decode(Kind(frame.kind()), frame.body()) {
@@ -395,7 +398,7 @@ impl Links {
             let bytes = frame.body().len() as u64 + frame.bulk_bytes();
             peer.received_bytes.fetch_add(bytes, Ordering::Relaxed);
             let Some(runtime) = self.runtime() else { return };
-            runtime.receive(from, message, &mut InFrame(&mut frame));
+            runtime.receive(from, message, &mut InFrame { frame: &mut frame, connection });
         }
     }
 
@@ -430,6 +433,13 @@ impl Network for Links {
     fn send(&self, to: Node, messages: Vec<Message>) {
         let peer = self.peers().get(&to).cloned();
         if let Some(peer) = peer {
+            if let [Message::GroupRanks(newest)] = &messages[..] {
+                // Each says all that is to be known.
+                peer.messages.withdraw(|waiting| match waiting {
+                    Message::GroupRanks(older) if older.group == newest.group => Some(about_bytes(waiting)),
+                    _ => None,
+                });
+            }
             let bytes = messages.iter().map(about_bytes).sum();
             peer.messages.push(messages, bytes);
         }

@@ -9,6 +9,7 @@ use stillframe_roster::writer::Writer;
 use stillframe_wire::ObjectId;
 use stillframe_wire::bounds::BODY_BYTES_MAX;
 use stillframe_wire::data::FragmentText;
+use stillframe_wire::group::GroupRanks;
 use stillframe_wire::hello::Protocols;
 use stillframe_wire::roster::Layouts;
 
@@ -254,4 +255,25 @@ fn a_message_that_is_too_long_is_left_out_and_what_follows_it_comes() {
     one.links.send(Node(2), vec![long, Message::Ping(3)]);
     // Those of new connections have other numbers.
     while mute.ping() != 3 {}
+}
+
+#[test]
+fn of_what_is_said_of_a_groups_ranks_only_the_newest_waits() {
+    let job = Job::new();
+    let one = Real::new(&job, 1, ENDLESS);
+    // Nobody listens there.
+    one.links.add(Node(2), &info("127.0.0.1:1")).unwrap();
+    let ranks = |group: &str, size| {
+        let (group, ranks, runs, versions) = (group.into(), Vec::new(), Vec::new(), Vec::new());
+        Message::GroupRanks(GroupRanks { group, size, ranks, runs, versions })
+    };
+    for size in 1..=3 {
+        one.links.send(Node(2), vec![ranks("heat", size)]);
+        one.links.send(Node(2), vec![ranks("flow", size)]);
+        one.links.send(Node(2), vec![Message::Ping(size.into())]);
+    }
+    let peer = one.links.peers().get(&Node(2)).cloned().unwrap();
+    let waiting: Vec<Message> = peer.messages.take(Duration::ZERO).unwrap().into();
+    let others = |number| Message::Ping(number);
+    assert_eq!(waiting, [others(1), others(2), ranks("heat", 3), ranks("flow", 3), others(3)]);
 }

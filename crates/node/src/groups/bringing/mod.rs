@@ -1,12 +1,16 @@
 //! A group of which programs of this node want ranks that are on other nodes: they are shown in regions of this one, version by
 //! version, for as long as somebody wants them.
 
+mod standing;
+
 use crate::cluster::Cluster;
 use crate::groups::choosing::{ASKED_AGAIN_MAX, Choice, SILENCE, Told};
 use crate::groups::fetch::{Fetch, Progress};
 use crate::groups::local::LocalRanks;
+use crate::groups::loss::{Cause, Failure, Loss, PAUSES};
 use crate::groups::region::{Place, RankRegion};
 use crate::network::{Incoming, Network};
+use standing::Standing;
 use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
 use std::num::NonZeroU64;
@@ -27,11 +31,11 @@ const ABSENT: Duration = Duration::from_millis(50);
 /// How long a group stays after the last who wanted it: programs that open it again and again find it.
 const LINGER: Duration = Duration::from_secs(2);
 
-/// How long a version may be on its way without any byte of it.
+/// How long a version may be on its way without any byte of it, once there was one.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// How soon after a version that could not be had the next one is asked for, and nodes whose runs do not seem to be one.
-const AGAIN: Duration = Duration::from_millis(50);
+/// How soon nodes are asked again whose runs do not seem to be one.
+const AGAIN: Duration = PAUSES[0];
 
 /// A group that is brought here.
 #[derive(Debug)]
@@ -53,6 +57,8 @@ struct State {
     clients: BTreeMap<u64, Option<Standing>>,
     /// Since when nobody does.
     unwanted: Option<Instant>,
+    /// The nodes that were asked to tell of their ranks; none before the first.
+    followed: Option<BTreeSet<Node>>,
     fetch: Option<Arc<Fetch>>,
     /// Nodes that are lost, and ranks that were there.
     lost: BTreeMap<Node, Vec<u32>>,
@@ -60,13 +66,6 @@ struct State {
     is_over: bool,
     /// Whether its thread has ended, and its regions are gone.
     is_gone: bool,
-}
-
-/// How it stands with the group, for who wants it.
-#[derive(Debug, Clone, PartialEq, Eq)]
-struct Standing {
-    is_here: bool,
-    why: String,
 }
 
 /// What came of a step.
@@ -84,10 +83,24 @@ struct Work {
     /// The run and number of the newest version that is here.
     present: Option<(u64, u64)>,
     begun: Instant,
-    failed: Option<(Instant, String)>,
-    is_following: bool,
+    failed: Option<Failure>,
     /// When nodes were asked again last, and how often they were.
     asked_again: (Option<Instant>, u32),
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Work {
+    fn fail(&mut self, version: u64, loss: Loss) {
+        self.failed = Some(Failure::after(self.failed.as_ref(), version, loss, Instant::now()));
+    }
+
+    /// How much each rank had in the version that was to be put here last, of those that had one.
+    fn needed_bytes(&self) -> Vec<u64> {
+        self.ranks.values().filter_map(|rank| lock(rank).needed_bytes()).collect()
+    }
 }
 
 /// Who is told what.
@@ -105,6 +118,7 @@ impl Bringing {
             told: Told::new(),
             clients: BTreeMap::new(),
             unwanted: None,
+            followed: None,
             fetch: None,
             lost: BTreeMap::new(),
             has_news: false,
@@ -115,7 +129,7 @@ impl Bringing {
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.state)
     }
 
     fn change(&self, work: impl FnOnce(&mut State)) {
@@ -151,40 +165,74 @@ impl Bringing {
     }
 
     pub(super) fn hear(&self, from: Node, ranks: GroupRanks) {
-        self.change(|state| {
-            state.lost.remove(&from);
-            state.told.hear(from, ranks);
-        });
+        let mut state = self.state();
+        let State { followed, is_gone, .. } = &*state;
+        if *is_gone {
+            return;
+        }
+        // It may have missed that nobody here asks it any more. With the lock: who begins to follow it does so after that.
+        if !followed.as_ref().is_some_and(|followed| followed.contains(&from)) {
+            return self.leave(from);
+        }
+        state.lost.remove(&from);
+        state.told.hear(from, ranks);
+        state.has_news = true;
+        self.changed.notify_all();
     }
 
-    /// There is a connection to a node, which may not know that its ranks are wanted.
+    /// There is a connection to a node, or from it. It may not know that its ranks are wanted, nor which.
     pub(super) fn connected(&self, node: Node) {
-        let abandoned = {
-            let state = self.state();
-            state.fetch.clone().filter(|fetch| fetch.is_from(node))
-        };
-        // What was on its way may be lost.
-        abandoned.into_iter().for_each(|fetch| self.abandon(&fetch));
-        self.follow(node);
+        let mut state = self.state();
+        if state.is_over || state.followed.is_none() {
+            return;
+        }
+        self.give_up(&mut state, |fetch| fetch.is_unanswered(node));
+        self.follow(&mut state, node);
+    }
+
+    /// A connection from a node has ended, after all that came on it.
+    pub(super) fn disconnected(&self, node: Node, connection: u64) {
+        self.give_up(&mut self.state(), |fetch| fetch.is_coming_on(node, connection));
     }
 
     /// A node does not live any more. Of one that was started again as another nothing is lost.
     pub(super) fn lose(&self, node: Node, is_replaced: bool) {
-        self.change(|state| {
-            let ranks = state.told.forget(node);
-            if !is_replaced && !ranks.is_empty() {
-                state.lost.insert(node, ranks);
-            }
-            state.fetch.take_if(|fetch| fetch.is_from(node));
-        });
+        let mut state = self.state();
+        state.followed.iter_mut().for_each(|followed| _ = followed.remove(&node));
+        let ranks = state.told.forget(node);
+        if !is_replaced && !ranks.is_empty() {
+            state.lost.insert(node, ranks);
+        }
+        self.give_up(&mut state, |fetch| fetch.is_from(node));
+        state.has_news = true;
+        self.changed.notify_all();
     }
 
-    fn abandon(&self, fetch: &Arc<Fetch>) {
-        self.change(|state| _ = state.fetch.take_if(|one| one.number == fetch.number));
+    /// Gives up the version that is on its way, if it is such a one, and asks nodes to send no more of it.
+    fn give_up(&self, state: &mut State, is_such: impl FnOnce(&Fetch) -> bool) {
+        let Some(fetch) = state.fetch.take_if(|fetch| is_such(fetch)) else { return };
+        for node in fetch.nodes() {
+            let Choice { version, run, .. } = fetch.choice;
+            let (group, fetch, ranks) = (self.place.group.clone(), fetch.number, Vec::new());
+            self.network.send(node, vec![Message::GroupGet(GroupGet { fetch, group, version, run, ranks })]);
+        }
+        state.has_news = true;
+        self.changed.notify_all();
     }
 
-    fn follow(&self, node: Node) {
+    fn follow(&self, state: &mut State, node: Node) {
+        state.followed.get_or_insert_default().insert(node);
         self.network.send(node, vec![Message::GroupFollow(GroupName { group: self.place.group.clone() })]);
+    }
+
+    fn leave(&self, node: Node) {
+        self.network.send(node, vec![Message::GroupLeave(GroupName { group: self.place.group.clone() })]);
+    }
+
+    /// The other nodes.
+    fn others(&self) -> impl Iterator<Item = Node> {
+        let own = self.node;
+        self.cluster.nodes().into_iter().filter(move |node| *node != own)
     }
 
     fn fetch(&self, number: u64) -> Option<Arc<Fetch>> {
@@ -212,7 +260,7 @@ impl Bringing {
         match message {
             Message::GroupRank(rank) => {
                 let GroupRank { fetch, .. } = rank;
-                self.fetch(fetch).into_iter().for_each(|one| one.begin(from, rank.clone()));
+                self.fetch(fetch).into_iter().for_each(|one| one.begin(from, rank.clone(), bulk));
             }
             Message::GroupPiece(piece) => {
                 let GroupPiece { fetch, .. } = piece;
@@ -220,7 +268,7 @@ impl Bringing {
                 return;
             }
             Message::GroupSent(GroupSent { fetch, rank }) => {
-                self.fetch(fetch).into_iter().for_each(|one| one.end(from, rank));
+                self.fetch(fetch).into_iter().for_each(|one| one.end(from, rank, bulk));
             }
             Message::GroupLost(GroupLost { fetch, rank, why }) => {
                 self.fetch(fetch).into_iter().for_each(|one| one.lose(from, rank, &why));
@@ -239,7 +287,6 @@ impl Bringing {
             present: None,
             begun: Instant::now(),
             failed: None,
-            is_following: false,
             asked_again: (None, 0),
         };
         loop {
@@ -263,12 +310,10 @@ impl Bringing {
                 self.end_ranks(&mut work, &places, is_said);
             }
         }
-        if work.is_following {
-            for node in self.cluster.nodes().into_iter().filter(|node| *node != self.node) {
-                self.network.send(node, vec![Message::GroupLeave(GroupName { group: self.place.group.clone() })]);
-            }
-        }
-        work.ranks.values().for_each(|rank| rank.lock().unwrap_or_else(PoisonError::into_inner).remove());
+        // Nobody follows any more once it is over.
+        let followed = self.state().followed.take();
+        followed.into_iter().flatten().for_each(|node| self.leave(node));
+        work.ranks.values().for_each(|rank| lock(rank).remove());
         self.change(|state| state.is_gone = true);
     }
 
@@ -280,12 +325,12 @@ impl Bringing {
             // All are here, and nobody else has to be asked.
             return Outcome { standing: Some(Standing { is_here: true, why: String::new() }), idle: None };
         }
-        if !work.is_following {
-            work.is_following = true;
-            self.cluster.nodes().into_iter().filter(|node| *node != self.node).for_each(|node| self.follow(node));
-        }
         let (places, fetch) = {
             let mut state = self.state();
+            if state.followed.is_none() {
+                state.followed = Some(BTreeSet::new());
+                self.others().for_each(|node| self.follow(&mut state, node));
+            }
             match own.ranks.is_empty() {
                 true => _ = state.told.forget(self.node),
                 false => state.told.hear(self.node, own),
@@ -300,10 +345,10 @@ impl Bringing {
             true => None,
             false => self.state().told.choose(&places, work.present),
         };
-        let is_soon = work.failed.as_ref().is_some_and(|(at, _)| at.elapsed() < AGAIN);
         let is_idle = choice.is_none() && !is_waiting;
-        if let Some(choice) = choice.filter(|_| !is_soon) {
-            self.begin(work, &places, choice);
+        if let Some(choice) = choice.filter(|choice| self.is_due(work, choice.version)) {
+            let version = choice.version;
+            self.begin(work, &places, choice).unwrap_or_else(|loss| work.fail(version, loss));
         }
         let is_asking = self.is_asking_again(work, &places);
         let standing = if is_asking { None } else { self.standing(work, &places) };
@@ -324,67 +369,96 @@ impl Bringing {
         if last.is_none_or(|last| last.elapsed() >= AGAIN) {
             (*last, *times) = (Some(Instant::now()), *times + 1);
             let nodes: BTreeSet<Node> = places.values().map(|(node, _)| *node).collect();
-            nodes.into_iter().filter(|node| *node != self.node).for_each(|node| self.follow(node));
+            let mut state = self.state();
+            nodes.into_iter().filter(|node| *node != self.node).for_each(|node| self.follow(&mut state, node));
         }
         true
     }
 
     /// Publishes a version that has come, or gives it up.
     fn finish(&self, work: &mut Work, fetch: &Arc<Fetch>) {
-        match fetch.progress(PATIENCE) {
+        let Choice { version, run, .. } = fetch.choice;
+        let failed = match fetch.progress(PATIENCE) {
             Progress::Coming => return,
-            Progress::Whole => {
-                work.failed = fetch.publish().err().map(|why| (Instant::now(), why));
-                work.present = Some((fetch.choice.run, fetch.choice.version));
+            Progress::Whole => fetch.publish().err(),
+            Progress::Lost(loss) => Some(loss),
+        };
+        let is_it = |one: &Fetch| one.number == fetch.number;
+        match failed {
+            // What of it was published is asked for no more.
+            Some(loss) => {
+                work.fail(version, loss);
+                self.give_up(&mut self.state(), is_it);
             }
-            Progress::Lost(why) => work.failed = Some((Instant::now(), why)),
+            None => {
+                (work.present, work.failed) = (Some((run, version)), None);
+                self.state().fetch.take_if(|one| is_it(one));
+            }
         }
-        self.state().fetch.take_if(|one| one.number == fetch.number);
+    }
+
+    /// Whether a version may be asked for: after one that could not be had for a time, or once there is room.
+    fn is_due(&self, work: &Work, version: u64) -> bool {
+        let Some(failure) = &work.failed else { return true };
+        // Each rank may have room alone, and not all together.
+        let needed_bytes = || work.needed_bytes().into_iter().try_fold(0_u64, u64::checked_add);
+        let has_room = || needed_bytes().is_some_and(|bytes| self.place.room.check(bytes).is_ok());
+        failure.is_past(version, Instant::now(), has_room)
     }
 
     /// Asks all nodes for a version.
-    fn begin(&self, work: &mut Work, places: &BTreeMap<u32, (Node, RankTold)>, choice: Choice) {
+    ///
+    /// # Errors
+    /// What is in the way here.
+    fn begin(&self, work: &mut Work, places: &BTreeMap<u32, (Node, RankTold)>, choice: Choice) -> Result<(), Loss> {
         let own_run = choice.runs.get(&self.node).copied();
         let local = match own_run {
             Some(run) => match work.local.take(choice.version, run) {
                 Some(local) => local,
-                None => return,
+                None => return Ok(()),
             },
             None => Vec::new(),
         };
-        let Some(run) = NonZeroU64::new(own_run.unwrap_or(choice.run)) else { return };
-        let mut asked: BTreeMap<Node, Vec<u32>> = BTreeMap::new();
-        for (rank, (node, _)) in places.iter().filter(|(_, (node, _))| *node != self.node) {
-            asked.entry(*node).or_default().push(*rank);
+        let Some(run) = NonZeroU64::new(own_run.unwrap_or(choice.run)) else { return Ok(()) };
+        let others =
+            || places.iter().filter(|(_, (node, _))| *node != self.node).map(|(rank, (node, _))| (*rank, *node));
+        let made = self.make(work, &others().map(|(rank, _)| rank).collect(), places.len() as u32, run);
+        made.map_err(|why| Loss::new(Cause::Unasked, why))?;
+        if work.failed.is_none() {
+            // As they were in the version before. Where that was too large, this one is asked for to see whether it is.
+            let needed_bytes = work.needed_bytes().into_iter().max();
+            needed_bytes.map_or(Ok(()), |bytes| self.place.room.check(bytes))?;
         }
-        if let Err(why) = self.make(work, &asked, places.len() as u32, run) {
-            work.failed = Some((Instant::now(), why));
-            return;
+        let (mut asked, mut arriving): (BTreeMap<Node, Vec<u32>>, Vec<_>) = (BTreeMap::new(), Vec::new());
+        for (rank, node) in others() {
+            let Some(region) = work.ranks.get(&rank) else { continue };
+            // Some may have been published where others could not.
+            if !lock(region).has(choice.version) {
+                asked.entry(node).or_default().push(rank);
+                arriving.push((rank, node, region.clone()));
+            }
+        }
+        let mut state = self.state();
+        // Who was lost meanwhile answers no more.
+        if asked.keys().any(|node| !state.told.has_heard(*node)) {
+            return Ok(());
         }
         let number = self.next_fetch.fetch_add(1, Ordering::Relaxed);
-        let regions = asked.iter().flat_map(|(node, ranks)| ranks.iter().map(|rank| (*rank, *node)));
-        let regions = regions.filter_map(|(rank, node)| Some((rank, node, work.ranks.get(&rank)?.clone())));
-        let fetch = Arc::new(Fetch::new(number, choice.clone(), regions, local));
-        self.state().fetch = Some(fetch);
+        state.fetch = Some(Arc::new(Fetch::new(number, choice.clone(), arriving, local)));
         for (node, ranks) in asked {
             let Some(run) = choice.runs.get(&node).copied() else { continue };
             let (group, version) = (self.place.group.clone(), choice.version);
+            // With the lock: it may be called off after that.
             self.network.send(node, vec![Message::GroupGet(GroupGet { fetch: number, group, version, run, ranks })]);
         }
+        Ok(())
     }
 
     /// Makes regions for the ranks of other nodes. Those of another run, or of another number of ranks, are made anew.
-    fn make(
-        &self,
-        work: &mut Work,
-        asked: &BTreeMap<Node, Vec<u32>>,
-        size: u32,
-        run: NonZeroU64,
-    ) -> Result<(), String> {
-        let wanted: BTreeSet<u32> = asked.values().flatten().copied().collect();
+    fn make(&self, work: &mut Work, wanted: &BTreeSet<u32>, size: u32, run: NonZeroU64) -> Result<(), String> {
         let Work { ranks, present, .. } = work;
         ranks.retain(|rank, region| {
-            let mut region = region.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut region = lock(region);
             let stays = wanted.contains(rank) && region.run() == run && region.size() == size;
             if !stays {
                 region.remove();
@@ -394,9 +468,12 @@ impl Bringing {
             stays
         });
         for rank in wanted {
-            if let Entry::Vacant(vacant) = work.ranks.entry(rank) {
-                let made = RankRegion::make(&self.place, (rank, size), run)?;
-                vacant.insert(Arc::new(Mutex::new(made)));
+            match work.ranks.entry(*rank) {
+                Entry::Occupied(occupied) => lock(occupied.get()).resume()?,
+                Entry::Vacant(vacant) => {
+                    let made = RankRegion::make(&self.place, (*rank, size), run)?;
+                    vacant.insert(Arc::new(Mutex::new(made)));
+                }
             }
         }
         Ok(())
@@ -415,71 +492,8 @@ impl Bringing {
                 None => is_lost(rank).then_some(false),
             };
             if let Some(by_itself) = ended {
-                region.lock().unwrap_or_else(PoisonError::into_inner).end(by_itself);
+                lock(region).end(by_itself);
             }
         }
     }
-
-    fn standing(&self, work: &Work, places: &BTreeMap<u32, (Node, RankTold)>) -> Option<Standing> {
-        let state = self.state();
-        let is_here = work.present.is_some();
-        let mut nodes = self.cluster.nodes().into_iter().filter(|node| *node != self.node);
-        let has_silent = nodes.any(|node| !state.told.has_heard(node)) && work.begun.elapsed() < SILENCE;
-        // What was heard since the last choice may be enough for the next one.
-        let may_come = || state.told.choose(&state.told.places(self.node), None).is_some() && work.failed.is_none();
-        if !is_here && (has_silent || state.fetch.is_some() || may_come()) {
-            return None;
-        }
-        let mut why = Vec::new();
-        for (node, ranks) in &state.lost {
-            why.push(format!("node {} is lost, which had {}", self.called(*node), listed(ranks)));
-        }
-        let mut by_node: BTreeMap<Node, Vec<u32>> = BTreeMap::new();
-        for (rank, (node, _)) in places.iter().filter(|(_, (node, _))| *node != self.node) {
-            by_node.entry(*node).or_default().push(*rank);
-        }
-        for (node, ranks) in by_node {
-            let verb = if ranks.len() == 1 { "is" } else { "are" };
-            why.push(format!("{} {verb} on node {}", listed(&ranks), self.called(node)));
-        }
-        let lost: BTreeSet<u32> = state.lost.values().flatten().copied().collect();
-        let missing = (0..state.told.size()).filter(|rank| !places.contains_key(rank) && !lost.contains(rank));
-        let missing: Vec<u32> = missing.collect();
-        if !missing.is_empty() {
-            why.push(format!("{} began on no node", listed(&missing)));
-        }
-        if let Some((_, failed)) = &work.failed {
-            why.push(format!("a version could not be brought here: {failed}"));
-        }
-        Some(Standing { is_here, why: why.join("; ") })
-    }
-
-    fn called(&self, node: Node) -> String {
-        let host = self.cluster.host(node);
-        if host.is_empty() { node.0.to_string() } else { format!("{} ({host})", node.0) }
-    }
-
-    /// Tells those who want the group how it stands, if they do not know.
-    fn answer(&self, standing: Option<Standing>, tell: &Tell) {
-        let Some(standing) = standing else { return };
-        let mut told = Vec::new();
-        for (client, last) in &mut self.state().clients {
-            if last.as_ref() != Some(&standing) {
-                *last = Some(standing.clone());
-                told.push(*client);
-            }
-        }
-        let Standing { is_here, why } = standing;
-        let reply = Reply::Ranks { is_here, why };
-        told.into_iter().for_each(|client| tell(client, &reply));
-    }
-}
-
-/// Ranks, for people.
-fn listed(ranks: &[u32]) -> String {
-    const SHOWN: usize = 8;
-    let all: Vec<String> = ranks.iter().take(SHOWN).map(u32::to_string).collect();
-    let more = ranks.len().saturating_sub(SHOWN);
-    let more = if more > 0 { format!(" and {more} more") } else { String::new() };
-    format!("{} {}{more}", if ranks.len() == 1 { "rank" } else { "ranks" }, all.join(", "))
 }
