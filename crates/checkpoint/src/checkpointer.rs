@@ -313,9 +313,55 @@ pub(crate) mod tests {
         let status = shared.record().status();
         assert_eq!((status.state, &status.unsaved[..]), (State::Failed, &[7][..]));
         assert_eq!(status.error.as_deref(), Some("version 7 is not saved: nobody answers"));
-        obstacle.clear();
+        obstacle.remove(7);
         let status = shared.record().status();
         assert_eq!((status.state, &status.unsaved[..], status.error), (State::Ended, &[][..], None));
+    }
+
+    #[test]
+    fn a_version_that_was_late_is_not_safe_before_it_is_saved() {
+        let dir = tempfile::Builder::new().prefix("checkpointer-").tempdir_in("/dev/shm").unwrap();
+        let (regions, to) = (dir.path().join("regions"), dir.path().join("store"));
+        let mut region = Region::options().dir(&regions).create("r").unwrap();
+        region.array::<f64>("u", &[4]).unwrap();
+        let obstacle = Obstacle::default();
+        let events = Arc::new(Mutex::new(Vec::new()));
+        let heard = events.clone();
+        let options = Checkpointer::options().dir(&regions).obstacle(&obstacle);
+        let shared = shared(options.listen(move |event| heard.lock().unwrap().push(event.clone())), &to);
+        obstacle.set(6, "nobody answers");
+        obstacle.set(7, "nobody answers");
+        // It is put together, and nobody holds it yet.
+        region.publish(7).commit().unwrap();
+        shared.end_watch(Ok(()));
+        assert_eq!(shared.record().status().unsaved, [6, 7]);
+        let held = AnySnapshot::from(Observer::options().dir(&regions).open("r").unwrap().newest().unwrap());
+        let saved = shared.save(&held).unwrap();
+        shared.record_outcome(held, Ok(saved));
+        let status = shared.record().status();
+        assert_eq!((status.state, &status.unsaved[..], status.missed), (State::Ended, &[][..], 1));
+        assert!(events.lock().unwrap().contains(&Event::missed(6)));
+    }
+
+    #[test]
+    fn an_error_is_that_of_the_newest_version_that_is_not_saved() {
+        let dir = tempfile::Builder::new().prefix("checkpointer-").tempdir_in("/dev/shm").unwrap();
+        let (regions, to) = (dir.path().join("regions"), dir.path().join("store"));
+        let mut region = Region::options().dir(&regions).create("r").unwrap();
+        region.array::<f64>("u", &[4]).unwrap();
+        let obstacle = Obstacle::default();
+        let shared = shared(Checkpointer::options().dir(&regions).obstacle(&obstacle), &to);
+        region.publish(2).commit().unwrap();
+        let held = AnySnapshot::from(Observer::options().dir(&regions).open("r").unwrap().newest().unwrap());
+        let full = Error::NoSpace { dir: to, version: 2, needed_bytes: 1, free_bytes: Some(0), lacks_inodes: false };
+        obstacle.set(1, "nobody answers");
+        obstacle.set(2, "nobody answers");
+        shared.record_outcome(held, Err(full));
+        let status = shared.record().status();
+        assert_eq!(status.unsaved, [1, 2]);
+        assert!(status.error.unwrap().starts_with("version 2 is not saved: ") && !obstacle.has(2));
+        obstacle.set(3, "nobody answers");
+        assert_eq!(shared.record().status().error.unwrap(), "version 3 is not saved: nobody answers");
     }
 
     #[test]

@@ -1,25 +1,25 @@
 //! `still checkpoint`: an observer that saves versions as they come.
 
+mod teller;
+
+pub use teller::gave_way;
+
 use crate::context::{Context, Verdict};
 use crate::failure::{FINE, Failure};
 use crate::object::checkpoint::{Due, End, Follower};
-use crate::output::EventLines;
 use crate::polite::parse_share;
-use crate::table::sanitize;
 use crate::units;
-use ratatui::crossterm::terminal;
-use serde_json::{Value, json};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
-use std::collections::HashMap;
-use std::io::{IsTerminal, Write};
-use std::path::{Path, PathBuf};
+use std::io::IsTerminal;
+use std::path::PathBuf;
 use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 use stillframe::Polite;
 use stillframe_checkpoint::{
-    Checkpointer, CheckpointerOptions, Codec, Event, Keep, SaveOptions, Saving, State, Status, When,
+    Checkpointer, CheckpointerOptions, Codec, Event, Keep, Obstacle, SaveOptions, State, Status, When,
 };
+use teller::Teller;
 
 /// Save versions of a running program to disk, without stopping it
 ///
@@ -45,17 +45,19 @@ multiples of N, or the next version if that one was not published or went. Versi
 one is being saved are left out but for the newest, and counted; --all holds them until they are
 saved, as long as --held and --held-bytes allow, and then leaves them with the program.
 
-Of an object, complete versions are saved, each variable as one array, whoever had which part.
+Of an object, complete versions are saved, each variable as one array, whoever had which part. One
+that cannot be read is told, and tried again, or a newer one; when all writers have left, twice.
 
 Conditions know the attributes of the version (of a group, those of rank 0), `version`, and `age`,
 the seconds since it was published. They have + - * / %, comparisons, && || ! and parentheses.
 
-It ends when the program is gone, or --follow seconds later if no next run begins. Ctrl-C or SIGTERM
-lets it finish what it holds; the second one drops that. Neither leaves anything behind, and nor
-does kill -9 but for what the next one cleans up. A save that fails, for lack of space or whatever,
-is told, and tried again with the newest version, after 1 s at first. If the region begins anew with
-numbers that are taken, what the earlier run left goes into DIR/earlier-N. DIR/status.json always
-says how things are.
+It ends when the program is gone, or --follow seconds later if no next run begins; what a run left
+unsaved is a failure until a version of the next one is safe. Ctrl-C or SIGTERM lets it finish what
+it holds; the second one drops that. Neither leaves anything behind, and nor does kill -9 but for
+what the next one cleans up. A save that fails, for lack of space or whatever, is told, and tried
+again with the newest version, after 1 s at first. If the region begins anew with numbers that are
+taken, what the earlier run left goes into DIR/earlier-N. DIR/status.json always says how things
+are.
 
 With --json: one object per line, {\"event\", \"time_ns\", ...}: `attached` {\"region\", \"to\", \"ranks\",
 \"newest\"}, `begun` {\"version\", \"bytes\"}, `saved` {\"version\", \"path\", \"already\", \"bytes\",
@@ -146,7 +148,9 @@ enum Compress {
 /// The compression level of zstd that its authors take for usual.
 const ZSTD_LEVEL: i32 = 3;
 /// How often the line on a terminal is drawn anew, and signals are asked for.
-const TICK: Duration = Duration::from_millis(100);
+const TICK: Duration = Duration::from_millis(50);
+/// How often it is looked whether what follows an object has ended that is to.
+const NAP: Duration = Duration::from_millis(2);
 
 fn parse_interval(text: &str) -> Result<Duration, String> {
     match units::parse_seconds(text) {
@@ -164,7 +168,12 @@ impl Args {
     }
 
     /// Begins to follow the object, if the name is that of one.
-    fn follow(&self, context: &Context, events: &Sender<Event>) -> Result<Option<Follower>, Failure> {
+    fn follow(
+        &self,
+        context: &Context,
+        obstacle: &Obstacle,
+        events: &Sender<Event>,
+    ) -> Result<Option<Follower>, Failure> {
         let due = Due {
             every: self.every,
             every_time: self.every_seconds,
@@ -175,7 +184,7 @@ impl Args {
             follow: self.follow,
             nice: self.nice,
         };
-        Follower::begin(context, &self.name, due, events)
+        Follower::begin(context, &self.name, due, obstacle, events)
     }
 
     /// Begins to save what has the name: of an object the region that is made of it.
@@ -183,6 +192,7 @@ impl Args {
         &self,
         context: &Context,
         follower: Option<&Follower>,
+        obstacle: &Obstacle,
         wait: Duration,
         events: &Sender<Event>,
     ) -> Result<Checkpointer, Failure> {
@@ -194,10 +204,9 @@ impl Args {
             // Whoever read them has ended.
             let _ = events.send(event.clone());
         });
+        let options = options.obstacle(obstacle);
         let started = match follower {
-            Some(follower) => {
-                options.arena(follower.arena()).obstacle(follower.obstacle()).start(follower.name(), &self.to)
-            }
+            Some(follower) => options.arena(follower.arena()).start(follower.name(), &self.to),
             None => options.start(&self.name, &self.to),
         };
         started.map_err(|error| match error {
@@ -255,12 +264,14 @@ impl Args {
 pub fn run(context: &mut Context, args: &Args) -> Verdict {
     let mut signals = Signals::new([SIGINT, SIGTERM, SIGHUP])?;
     let mut teller = Teller::new(args, std::io::stdout().is_terminal() && !args.json);
-    let (mut saved, mut missed, mut wait) = (0, 0, args.wait);
+    let (mut saved, mut missed, mut wait, mut former) = (0, 0, args.wait, None);
     loop {
-        let (mut status, end) = save(context, args, wait, &mut signals, &mut teller)?;
+        let Run { mut status, is_object, end } = save(context, args, former.as_ref(), wait, &mut signals, &mut teller)?;
         (saved, missed) = (saved + status.saved, missed + status.missed);
-        if status.state != State::Failed && end == End::NextRun {
+        if end == End::NextRun {
             teller.tell(context.out, &Event::NewRun { newest: None });
+            // What is not safe stays so until a version of the next run is.
+            former = Some(status).filter(|status| status.state == State::Failed);
             wait = args.wait.max(args.follow);
             continue;
         }
@@ -269,59 +280,103 @@ pub fn run(context: &mut Context, args: &Args) -> Verdict {
         return match status.state {
             State::Failed => {
                 let error = status.error.unwrap_or_else(|| "the last version is not safe".into());
-                Err(Failure::Problem(format!("{error}; the region keeps its last version: run this again with --once")))
+                let advice = match is_object {
+                    true => "run this again with --once when that is mended",
+                    false => "the region keeps its last version: run this again with --once",
+                };
+                Err(Failure::Problem(format!("{error}; {advice}")))
             }
             State::Ended | State::Running => Ok(FINE),
         };
     }
 }
 
-/// Saves versions of one region, group or object until that is over; how it ended, and whether another object has the name then. `wait` is
-/// for the program to begin.
+/// How the saving of one region, group or object ended.
+struct Run {
+    status: Status,
+    is_object: bool,
+    /// Whether another object has the name then.
+    end: End,
+}
+
+/// How somebody asks it to end, by signals.
+#[derive(Default)]
+struct Interrupts {
+    count: usize,
+    /// Whether the checkpointer knows.
+    is_passed_on: bool,
+}
+
+impl Interrupts {
+    /// Hears signals: the first ends what follows the object and then the checkpointer, which finishes what it holds; the second drops that.
+    fn hear(&mut self, signals: &mut Signals, follower: Option<&Follower>, checkpointer: &Checkpointer) {
+        self.count += signals.pending().count();
+        if self.count > 0
+            && let Some(follower) = follower
+        {
+            follower.stop();
+        }
+        if self.count > 1 {
+            checkpointer.cancel();
+        }
+    }
+
+    /// Ends the checkpointer once nothing gets into its obstacle any more, so that its last status has all of it. Returns whether that is new.
+    fn pass_on(&mut self, follower: Option<&Follower>, checkpointer: &Checkpointer) -> bool {
+        if self.count == 0 || self.is_passed_on || !follower.is_none_or(Follower::has_ended) {
+            return false;
+        }
+        checkpointer.finish();
+        self.is_passed_on = true;
+        true
+    }
+
+    /// How long an event is waited for.
+    fn patience(&self) -> Duration {
+        if self.count > 0 && !self.is_passed_on { NAP } else { TICK }
+    }
+}
+
+/// Saves versions of one region, group or object until that is over. `former` is what an earlier run left unsaved, and `wait` is for the
+/// program to begin.
 fn save(
     context: &mut Context,
     args: &Args,
+    former: Option<&Status>,
     wait: Duration,
     signals: &mut Signals,
     teller: &mut Teller<'_>,
-) -> Result<(Status, End), Failure> {
+) -> Result<Run, Failure> {
     let (sender, events) = channel();
-    let mut follower = args.follow(context, &sender)?;
-    let mut checkpointer = args.start(context, follower.as_ref(), wait, &sender)?;
+    let obstacle = Obstacle::default();
+    former.iter().for_each(|former| obstacle.inherit(former));
+    let mut follower = args.follow(context, &obstacle, &sender)?;
+    let mut checkpointer = args.start(context, follower.as_ref(), &obstacle, wait, &sender)?;
     // What is waited for may turn out to be an object; then it is begun with once more.
     let mut again = Some(sender).filter(|_| follower.is_none() && !wait.is_zero());
     if !wait.is_zero() {
         teller.progress(context.out, &checkpointer.status());
     }
-    let mut interrupts = 0;
+    let mut interrupts = Interrupts::default();
     loop {
-        let event = events.recv_timeout(TICK);
-        for _ in signals.pending() {
-            interrupts += 1;
-            match interrupts {
-                1 => {
-                    follower.iter().for_each(Follower::stop);
-                    checkpointer.finish();
-                    let status = checkpointer.status();
-                    if let Some(saving) = status.saving.first() {
-                        let text = format!("finishing version {}; once more drops it", saving.version);
-                        teller.say(context.out, &text);
-                    }
-                }
-                _ => checkpointer.cancel(),
-            }
+        let event = events.recv_timeout(interrupts.patience());
+        interrupts.hear(signals, follower.as_ref(), &checkpointer);
+        if interrupts.pass_on(follower.as_ref(), &checkpointer)
+            && let Some(saving) = checkpointer.status().saving.first()
+        {
+            teller.say(context.out, &format!("finishing version {}; once more drops it", saving.version));
         }
-        if interrupts > 0 || matches!(&event, Ok(Event::Attached { .. })) {
+        if interrupts.count > 0 || matches!(&event, Ok(Event::Attached { .. })) {
             again = None;
         }
         if event.is_err()
             && let Some(sender) = &again
-            && let Some(found) = args.follow(context, sender)?
+            && let Some(found) = args.follow(context, &obstacle, sender)?
         {
             checkpointer.cancel();
             // It waited for a region that does not come.
             let _ = checkpointer.join();
-            checkpointer = args.start(context, Some(&found), wait, sender)?;
+            checkpointer = args.start(context, Some(&found), &obstacle, wait, sender)?;
             (follower, again) = (Some(found), None);
             continue;
         }
@@ -333,13 +388,15 @@ fn save(
         }
         teller.progress(context.out, &checkpointer.status());
     }
-    let followed = follower.map_or(Ok(End::Over), Follower::join);
+    let is_object = follower.is_some();
+    let followed = follower.map(Follower::join).transpose();
     let ended = checkpointer.join();
     events.try_iter().for_each(|event| teller.tell(context.out, &event));
     teller.clear(context.out);
     let status = ended?;
-    let end = followed.inspect_err(|_| teller.end(context.out, &status))?;
-    Ok((status, if interrupts > 0 { End::Over } else { end }))
+    let followed = followed.inspect_err(|_| teller.end(context.out, &status))?;
+    let end = followed.filter(|_| interrupts.count == 0).map_or(End::Over, |ending| ending.end);
+    Ok(Run { status, is_object, end })
 }
 
 /// The version that is dealt with, saved or not.
@@ -349,227 +406,6 @@ fn ended_with(event: &Event) -> Option<u64> {
         Event::Failed { version, .. } => Some(*version),
         _ => None,
     }
-}
-
-/// Says what happens, in lines of text or JSON, and on a terminal how far things are in the line below.
-struct Teller<'a> {
-    name: &'a str,
-    to: &'a Path,
-    json: bool,
-    is_terminal: bool,
-    lines: EventLines,
-    /// The line as it is on the terminal.
-    drawn: String,
-    begun: HashMap<u64, Instant>,
-}
-
-impl<'a> Teller<'a> {
-    fn new(args: &'a Args, is_terminal: bool) -> Teller<'a> {
-        let (name, to, json) = (args.name.as_str(), args.to.as_path(), args.json);
-        Teller {
-            name,
-            to,
-            json,
-            is_terminal,
-            lines: EventLines::default(),
-            drawn: String::new(),
-            begun: HashMap::new(),
-        }
-    }
-
-    fn print(&mut self, out: &mut dyn Write, text: &str) {
-        self.clear(out);
-        self.lines.write(out, text);
-    }
-
-    fn print_json(&mut self, out: &mut dyn Write, event: &str, mut value: Value) {
-        value["event"] = event.into();
-        value["time_ns"] = units::now_ns().into();
-        self.print(out, &value.to_string());
-    }
-
-    /// Says something that is not an event.
-    fn say(&mut self, out: &mut dyn Write, text: &str) {
-        if !self.json {
-            self.print(out, text);
-        }
-    }
-
-    /// Says what is wrong, where errors are looked for.
-    fn complain(&mut self, out: &mut dyn Write, text: &str) {
-        self.clear(out);
-        let _ = writeln!(std::io::stderr(), "still: {}", sanitize(text));
-    }
-
-    fn tell(&mut self, out: &mut dyn Write, event: &Event) {
-        if let Event::Begun { version, .. } = event {
-            self.begun.insert(*version, Instant::now());
-        }
-        if self.json {
-            let (name, value) = self.describe(event);
-            return self.print_json(out, name, value);
-        }
-        let count = |number: usize, what| units::count(number, what);
-        match event {
-            Event::Attached { ranks, newest } => {
-                let what = ranks.map_or("region".into(), |ranks| format!("group of {}", count(ranks, "rank")));
-                let newest = newest.map_or("no version yet".into(), |newest| format!("newest version {newest}"));
-                let text = format!("{}: {what}, {newest}; saving to {}", sanitize(self.name), self.to.display());
-                self.print(out, &text);
-            }
-            Event::Saved(saved) if saved.already => {
-                self.print(out, &format!("version {} was safe before", saved.version));
-            }
-            Event::Saved(saved) => {
-                let (bytes, written) = (units::format_bytes(saved.bytes), units::format_bytes(saved.written_bytes));
-                let time = units::format_ms(saved.duration.as_secs_f64() * 1e3);
-                let removed = match saved.removed.as_slice() {
-                    [] => String::new(),
-                    removed => format!("; removed {}", list(removed)),
-                };
-                let version = saved.version;
-                let text = format!("version {version} is safe: {bytes} in {time}, {written} of it written{removed}");
-                self.print(out, &text);
-                if let Some(trouble) = &saved.trouble {
-                    self.complain(out, &format!("version {version} is safe, but {trouble}"));
-                }
-            }
-            Event::Missed { count, after, before } => {
-                let text = match after {
-                    Some(after) if after + count + 1 == *before && *count == 1 => {
-                        format!("missed version {}", after + 1)
-                    }
-                    Some(after) if after + count + 1 == *before => {
-                        format!("missed versions {} to {}: {count} came too fast", after + 1, before - 1)
-                    }
-                    Some(after) => format!("missed {count} between versions {after} and {before}: they came too fast"),
-                    None => format!("missed {count} before version {before}: they came too fast"),
-                };
-                self.print(out, &text);
-            }
-            Event::Failed { version, error, retry, .. } => {
-                let retry = match retry {
-                    Some(retry) => format!("; trying again in {}", units::format_ms(retry.as_secs_f64() * 1e3)),
-                    None => String::new(),
-                };
-                self.complain(out, &format!("version {version} is not saved: {error}{retry}"));
-            }
-            Event::Undecided { error } => self.complain(out, error),
-            Event::RankGone { error } => self.complain(out, &format!("{error}; waiting")),
-            Event::Gone { follow } => {
-                let follow = match follow.is_zero() {
-                    true => String::new(),
-                    false => format!("; waiting {} for the next run", units::format_ms(follow.as_secs_f64() * 1e3)),
-                };
-                self.print(out, &format!("the program that published {} is gone{follow}", sanitize(self.name)));
-            }
-            Event::NewRun { newest } => {
-                let newest = newest.map_or("no version yet".into(), |newest| format!("newest version {newest}"));
-                self.print(out, &format!("a new run of {} has begun: {newest}", sanitize(self.name)));
-            }
-            Event::SetAside { versions, to } => {
-                self.print(out, &gave_way(versions, to));
-            }
-            Event::Remade => {
-                self.complain(
-                    out,
-                    &format!("{} was removed, and is made again: what was in it is gone", self.to.display()),
-                );
-            }
-            _ => {}
-        }
-    }
-
-    fn describe(&self, event: &Event) -> (&'static str, Value) {
-        match event {
-            Event::Attached { ranks, newest } => {
-                ("attached", json!({ "region": self.name, "to": self.to, "ranks": ranks, "newest": newest }))
-            }
-            Event::Begun { version, bytes } => ("begun", json!({ "version": version, "bytes": bytes })),
-            Event::Saved(saved) => {
-                let value = json!({
-                    "version": saved.version, "path": saved.path, "already": saved.already, "bytes": saved.bytes,
-                    "written_bytes": saved.written_bytes, "linked_bytes": saved.linked_bytes,
-                    "read_back_bytes": saved.read_back_bytes, "files": saved.files,
-                    "removed": saved.removed, "trouble": saved.trouble, "seconds": saved.duration.as_secs_f64(),
-                });
-                ("saved", value)
-            }
-            Event::Missed { count, after, before } => {
-                ("missed", json!({ "count": count, "after": after, "before": before }))
-            }
-            Event::Failed { version, error, code, retry } => {
-                let retry = retry.map(|retry| retry.as_secs_f64());
-                ("failed", json!({ "version": version, "error": error, "code": code, "retry_seconds": retry }))
-            }
-            Event::Undecided { error } => ("undecided", json!({ "error": error })),
-            Event::RankGone { error } => ("rank-gone", json!({ "error": error })),
-            Event::Gone { follow } => ("gone", json!({ "follow_seconds": follow.as_secs_f64() })),
-            Event::NewRun { newest } => ("new-run", json!({ "newest": newest })),
-            Event::SetAside { versions, to } => ("set-aside", json!({ "versions": versions, "to": to })),
-            Event::Remade => ("remade", json!({})),
-            _ => ("other", json!({})),
-        }
-    }
-
-    /// Draws the line that says how far things are.
-    fn progress(&mut self, out: &mut dyn Write, status: &Status) {
-        if !self.is_terminal || self.lines.is_mute() {
-            return;
-        }
-        let mut parts: Vec<String> = status.saving.iter().map(|saving| self.describe_saving(saving)).collect();
-        if parts.is_empty() {
-            parts.push("waiting".into());
-        }
-        parts.push(status.newest_safe.map_or("none safe yet".into(), |newest| format!("newest safe {newest}")));
-        if status.missed > 0 {
-            parts.push(format!("{} missed", status.missed));
-        }
-        // Some terminals do not know how wide they are.
-        let width = terminal::size().ok().map(|(width, _)| width as usize).filter(|width| *width > 0).unwrap_or(80);
-        let line: String = parts.join("  ").chars().take(width - 1).collect();
-        if line == self.drawn {
-            return;
-        }
-        // The line is drawn over itself, and what it had more is erased.
-        let _ = write!(out, "\r{line}\x1b[K").and_then(|()| out.flush());
-        self.drawn = line;
-    }
-
-    fn describe_saving(&self, saving: &Saving) -> String {
-        let seconds = self.begun.get(&saving.version).map_or(0.0, |begun| begun.elapsed().as_secs_f64());
-        let share = saving.bytes_done as f64 / saving.bytes.max(1) as f64;
-        let rate = units::format_bytes((saving.bytes_done as f64 / seconds.max(1e-3)) as u64);
-        let (done, bytes) = (units::format_bytes(saving.bytes_done), units::format_bytes(saving.bytes));
-        format!("saving {}: {}, {done} of {bytes}, {rate}/s", saving.version, units::format_share(share))
-    }
-
-    fn clear(&mut self, out: &mut dyn Write) {
-        if !std::mem::take(&mut self.drawn).is_empty() {
-            let _ = write!(out, "\r\x1b[K").and_then(|()| out.flush());
-        }
-    }
-
-    fn end(&mut self, out: &mut dyn Write, status: &Status) {
-        if self.json {
-            return self.print_json(out, "ended", json!({ "status": status }));
-        }
-        let newest = match status.newest_safe {
-            Some(newest) => format!("newest safe version {newest}"),
-            None => "no version is safe".into(),
-        };
-        let text = format!("ended: {} saved, {} missed, {newest}", status.saved, status.missed);
-        self.print(out, &text);
-    }
-}
-
-/// Says where checkpoints of an earlier run went.
-pub fn gave_way(versions: &[u64], to: &Path) -> String {
-    format!("the earlier run's {} gave way to this one's, and went to {}", list(versions), to.display())
-}
-
-fn list(versions: &[u64]) -> String {
-    versions.iter().map(u64::to_string).collect::<Vec<_>>().join(", ")
 }
 
 #[cfg(test)]

@@ -76,5 +76,12 @@ pub enum Event {
     Remade,
 }
 
+impl Event {
+    /// A single version was to be saved, and will not be.
+    pub fn missed(version: u64) -> Event {
+        Event::Missed { count: 1, after: version.checked_sub(1), before: version.saturating_add(1) }
+    }
+}
+
 /// Whoever hears of events.
 pub(super) type Listener = Box<dyn Fn(&Event) + Send + Sync>;

@@ -209,7 +209,7 @@ impl CheckpointerOptions {
         self
     }
 
-    /// What keeps versions from being published in the region, for whoever makes them only to be saved: they are not saved then.
+    /// Why versions that are due are not published in the region, for whoever makes them only to be saved. Who keeps it says so there.
     pub fn obstacle(mut self, obstacle: &Obstacle) -> Self {
         self.obstacle = obstacle.clone();
         self

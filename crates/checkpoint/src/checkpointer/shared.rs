@@ -110,19 +110,18 @@ impl Record {
         status.safe = self.safe.iter().copied().collect();
         status.newest_safe = self.safe.last().copied();
         status.saving = self.saving.iter().map(|task| task.saving.clone()).collect();
-        let obstacle = self.obstacle.get();
-        let missing = obstacle.iter().map(|(version, _)| *version);
-        // What is not published yet is newer than what was.
-        status.unsaved = self.unsaved.versions().into_iter().chain(missing).collect();
-        status.error = self
-            .error
-            .clone()
-            .filter(|_| self.failed)
-            .or_else(|| obstacle.as_ref().map(|(version, why)| format!("version {version} is not saved: {why}")))
-            .or_else(|| self.unsaved.error())
-            .or(self.error.clone());
+        let unsaved = self.unsaved.versions();
+        let (hindered, why) = self.obstacle.state();
+        // The error is that of the newest version.
+        let is_newer = hindered.last() > unsaved.last();
+        let (newer, older) = if is_newer { (why, self.unsaved.error()) } else { (self.unsaved.error(), why) };
+        status.error = self.error.clone().filter(|_| self.failed).or(newer).or(older).or(self.error.clone());
+        let all: BTreeSet<u64> = unsaved.into_iter().chain(hindered).collect();
+        let is_unsafe = self.failed || !all.is_empty() || self.obstacle.has_former();
+        status.unsaved = all.into_iter().collect();
+        status.missed += self.obstacle.missed();
         status.updated_ns = unix_ns();
-        status.state = match (self.is_over(), self.failed || !status.unsaved.is_empty()) {
+        status.state = match (self.is_over(), is_unsafe) {
             (false, _) => State::Running,
             (true, false) => State::Ended,
             (true, true) => State::Failed,
@@ -251,6 +250,11 @@ impl Shared {
         }
         let mut record = self.record();
         record.saving.retain(|task| task.saving.version != version);
+        let mut missed = Vec::new();
+        if saved.is_err() {
+            // What is in the way is known here from now on.
+            record.obstacle.remove(version);
+        }
         let event = match saved {
             Ok(saved) => {
                 record.done.insert(version);
@@ -258,6 +262,7 @@ impl Shared {
                 record.status.written_bytes += saved.written_bytes;
                 record.status.linked_bytes += saved.linked_bytes;
                 record.status.missed += record.unsaved.save(asked, !self.options.all);
+                missed = record.obstacle.settle(version, self.options.all);
                 record.error = None;
                 Some(Event::Saved(saved))
             }
@@ -277,6 +282,7 @@ impl Shared {
         if let Some(event) = event {
             self.tell(event);
         }
+        missed.into_iter().for_each(|version| self.tell(Event::missed(version)));
     }
 
     pub(super) fn save(&self, held: &AnySnapshot) -> Result<Saved> {

@@ -7,7 +7,6 @@ mod drawing;
 mod elements;
 mod next;
 mod summary;
-mod unread;
 mod variable;
 
 pub mod checkpoint;
@@ -24,7 +23,7 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 use stillframe::Error;
 use stillframe::inspect::{self, State};
-use stillframe_object::{Object, Objects};
+use stillframe_object::{Object, Objects, ObjectsOptions};
 
 /// Where the regions of fragments lie, each as `objects/NAME/NUMBER`.
 const PLACE: &str = "objects";
@@ -32,27 +31,36 @@ const PLACE: &str = "objects";
 /// How often a name that is waited for is looked for.
 const LOOK: Duration = Duration::from_millis(20);
 
+fn options(context: &Context) -> ObjectsOptions {
+    Objects::options().dir(&context.dir)
+}
+
 /// The objects of the directory, for who only looks; `None` if nobody ever created any.
 pub fn look(context: &Context) -> Result<Option<Objects>, Failure> {
-    Ok(Objects::options().dir(&context.dir).look()?)
+    Ok(options(context).look()?)
 }
 
 /// The objects of the directory, to remove some. There are some.
 fn open(context: &Context) -> Result<Objects, Failure> {
-    Ok(Objects::options().dir(&context.dir).open()?)
+    Ok(options(context).open()?)
 }
 
 /// The object that a name on the command line means, if it means one.
 pub fn find(context: &Context, name: &str) -> Result<Option<Object>, Failure> {
+    find_in(context, &options(context), name)
+}
+
+/// As [`find`], with options by which the objects of the directory are opened.
+fn find_in(context: &Context, options: &ObjectsOptions, name: &str) -> Result<Option<Object>, Failure> {
     // Brokers hand out regions only.
     if inspect::is_handed_out(&context.dir, name) {
         return Ok(None);
     }
-    let whole = named(context, name);
+    let whole = named(options, name);
     if let Some(own) = name.strip_prefix(PLACE).and_then(|rest| rest.strip_prefix('/')) {
         return match whole? {
             Some(object) => Ok(Some(object)),
-            None => named(context, own),
+            None => named(options, own),
         };
     }
     match whole {
@@ -83,8 +91,8 @@ pub fn wait(context: &Context, name: &str, timeout: Duration) -> Result<Option<O
     }
 }
 
-fn named(context: &Context, name: &str) -> Result<Option<Object>, Failure> {
-    let Some(objects) = look(context)? else { return Ok(None) };
+fn named(options: &ObjectsOptions, name: &str) -> Result<Option<Object>, Failure> {
+    let Some(objects) = options.clone().look()? else { return Ok(None) };
     match objects.object_named(name) {
         Ok(object) => Ok(Some(object)),
         Err(stillframe_object::Error::NoObject { .. }) => Ok(None),

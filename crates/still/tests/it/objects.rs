@@ -241,13 +241,16 @@ fn who_saves_the_last_version_says_that_it_is_lost() {
     let store = scene.file("store");
     let mut command =
         scene.command(&["checkpoint", "mesh", "--to", store.to_str().unwrap(), "--every", "100", "--at-end"]);
-    let saver = command.stdout(Stdio::piped()).spawn().unwrap();
+    let saver = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     upper.detach().unwrap();
     elsewhere.left = Some(8);
     relay.tell(&[elsewhere]).unwrap();
     let output = support::wait(saver);
     let told = String::from_utf8_lossy(&output.stdout);
     assert!(told.contains("missed version 3"), "{told}");
+    let complaint = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(1), "{complaint}");
+    assert!(complaint.contains("version 3 is not saved"), "{complaint}");
 }
 
 #[test]

@@ -1,6 +1,8 @@
 //! A place of its own for every test, and the real program run in it under a watchdog.
 #![allow(dead_code)]
 
+pub mod remote;
+
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::sync::{PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
