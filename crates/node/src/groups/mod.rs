@@ -208,7 +208,9 @@ impl Groups {
             return;
         }
         if state.told.len() >= GROUPS_MAX {
-            if !std::mem::replace(&mut state.has_said_full, true) {
+            let is_said = std::mem::replace(&mut state.has_said_full, true);
+            drop(state);
+            if !is_said {
                 let which = format!("its ranks of group '{group}' are not there for observers on others");
                 eprintln!(
                     "still node: other nodes follow {GROUPS_MAX} groups of this one, and are told of no more: {which} \

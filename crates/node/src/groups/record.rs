@@ -2,9 +2,9 @@
 
 use std::collections::BTreeSet;
 use std::fs::{self, File, OpenOptions};
-use std::io::{self, Read, Write};
+use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use stillframe::inspect::{self, State};
 
 /// In the directory of objects.
@@ -17,8 +17,15 @@ const BYTES_MAX: u64 = 16 << 20;
 #[derive(Debug, Clone)]
 pub(super) struct Record {
     path: PathBuf,
-    /// The regions in it.
-    regions: Arc<Mutex<BTreeSet<String>>>,
+    content: Arc<Mutex<Content>>,
+}
+
+/// What the file is to say.
+#[derive(Debug, Default)]
+struct Content {
+    regions: BTreeSet<String>,
+    /// Whether it says all of that.
+    is_written: bool,
 }
 
 impl Record {
@@ -32,28 +39,38 @@ impl Record {
         if let Some(process) = lines.next().and_then(|line| line.parse::<u32>().ok()) {
             lines.for_each(|region| remove_of(dir, region, process));
         }
-        let record = Record { path, regions: Arc::default() };
-        let _ = record.write(&BTreeSet::new());
+        let record = Record { path, content: Arc::default() };
+        record.write(&mut record.content());
         record
     }
 
-    /// Writes a region down before it is made.
+    fn content(&self) -> MutexGuard<'_, Content> {
+        self.content.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Writes a region down before it is made. Where that cannot be, a runtime that is killed leaves regions that somebody has to remove.
     pub(super) fn add(&self, region: &str) {
-        let mut regions = self.regions.lock().unwrap_or_else(PoisonError::into_inner);
-        if regions.insert(region.into()) {
-            let file = OpenOptions::new().append(true).open(&self.path);
-            // Where a part of a line was written, or the file has gone, all of it is. Without it a runtime that is killed leaves regions
-            // that somebody has to remove.
-            let _ = file
-                .and_then(|mut file| file.write_all(format!("{region}\n").as_bytes()))
-                .or_else(|_| self.write(&regions));
+        let mut content = self.content();
+        if !content.regions.insert(region.into()) {
+            return;
+        }
+        let append = || {
+            let mut file = OpenOptions::new().append(true).open(&self.path)?;
+            file.write_all(format!("{region}\n").as_bytes())
+        };
+        // Where the file has gone, or a part of a line is in it, all is written.
+        if !content.is_written || append().is_err() {
+            self.write(&mut content);
         }
     }
 
-    fn write(&self, regions: &BTreeSet<String>) -> io::Result<()> {
-        let lines = regions.iter().map(|region| format!("{region}\n"));
+    /// Writes all of it, in the place of what is there.
+    fn write(&self, content: &mut Content) {
+        let lines = content.regions.iter().map(|region| format!("{region}\n"));
         let text: String = std::iter::once(format!("{}\n", std::process::id())).chain(lines).collect();
-        fs::write(&self.path, text)
+        let aside = self.path.with_extension("ranks.part");
+        let written = fs::write(&aside, text).and_then(|()| fs::rename(&aside, &self.path));
+        content.is_written = written.inspect_err(|_| _ = fs::remove_file(&aside)).is_ok();
     }
 
     /// Nothing is left.
@@ -94,7 +111,18 @@ mod tests {
         // Where it cannot be written, all of it is the next time.
         fs::remove_file(&path).unwrap();
         record.add("heat/3");
-        assert_eq!(text(), own + "heat/0\nheat/1\nheat/2\nheat/3\n");
+        let all = own + "heat/0\nheat/1\nheat/2\nheat/3\n";
+        assert_eq!(text(), all);
+        // As on a full file system, where the file has gone, too.
+        let aside = path.with_extension("ranks.part");
+        fs::create_dir(&aside).unwrap();
+        fs::remove_file(&path).unwrap();
+        record.add("heat/4");
+        assert!(!path.exists());
+        fs::write(&path, "heat/").unwrap();
+        fs::remove_dir(&aside).unwrap();
+        record.add("heat/5");
+        assert_eq!(text(), all + "heat/4\nheat/5\n");
         record.end();
         assert!(!path.exists());
     }

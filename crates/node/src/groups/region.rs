@@ -7,7 +7,7 @@ use crate::groups::record::Record;
 use crate::groups::room::Room;
 use std::num::NonZeroU64;
 use std::path::PathBuf;
-use stillframe::{Error, LoanBytes, Observer, Outcome, Region, VariableId, inspect};
+use stillframe::{Error, LoanBytes, Observer, Outcome, Published, Region, VariableId, inspect};
 
 /// A rank that is shown.
 #[derive(Debug)]
@@ -202,12 +202,24 @@ impl RankRegion {
         let publication = region.publish(version).published_ns(published_ns);
         let all = content.attributes.iter();
         let publication = all.fold(publication, |publication, (name, value)| publication.attr(name, value.clone()));
-        match publication.commit().map_err(|error| error.to_string())?.outcome {
-            Outcome::Published => {
+        let why = match publication.commit() {
+            Ok(Published { outcome: Outcome::Published, .. }) => {
                 self.newest = Some(version);
-                Ok(())
+                return Ok(());
             }
-            Outcome::Skipped => Err(format!("there is no room here for version {version}")),
+            Ok(Published { outcome: Outcome::Skipped, .. }) => format!("there is no room here for version {version}"),
+            Err(error) => error.to_string(),
+        };
+        self.discard();
+        Err(why)
+    }
+
+    /// Gives back the memory of a version that was not published: it is fetched again, or never. With its variables, which the next version
+    /// declares anew, goes what was written for them; versions that are published keep theirs.
+    fn discard(&mut self) {
+        let (Some(region), Some((content, _))) = (&mut self.region, self.declared.take()) else { return };
+        for variable in &content.variables {
+            let _ = region.remove(&variable.meta.name);
         }
     }
 
@@ -242,6 +254,34 @@ impl RankRegion {
 mod tests {
     use super::*;
     use std::num::NonZeroU64;
+
+    #[test]
+    fn a_version_that_cannot_be_published_keeps_no_memory() {
+        const BYTES: u64 = 8 << 20;
+        let dir = tempfile::Builder::new().prefix("stillframe-test-unpublished-").tempdir_in("/dev/shm").unwrap();
+        std::fs::create_dir(dir.path().join(".objects")).unwrap();
+        let (shown, record, room) = (Shown::default(), Record::begin(dir.path()), Room::new(dir.path()));
+        let place = Place { dir: dir.path().into(), group: "heat".into(), shown, record, room };
+        let content = format!(
+            r#"{{"attributes":{{}},"variables":[{{"meta":{{"id":0,"name":"u","dtype":"uint8","order":"c"}},"shape":[{BYTES}]}}]}}"#
+        );
+        let content = Content::read(&content).unwrap();
+        let mut rank = RankRegion::make(&place, (1, 2), NonZeroU64::new(7).unwrap()).unwrap();
+        let loans = rank.prepare(&content).unwrap();
+        rank.publish(5, 0, &content, loans).unwrap();
+        for _ in 0..8 {
+            let loans = rank.prepare(&content).unwrap();
+            let why = rank.publish(3, 0, &content, loans).unwrap_err();
+            assert!(why.contains('5'), "{why}");
+        }
+        let loans = rank.prepare(&content).unwrap();
+        rank.publish(6, 0, &content, loans).unwrap();
+        let plane_bytes = rank.region.as_ref().unwrap().statistics().plane_bytes;
+        assert!(plane_bytes <= 3 * BYTES, "{plane_bytes}");
+        let there = Observer::options().dir(dir.path()).here().open("heat/1").unwrap();
+        assert_eq!(there.newest().unwrap().variable("u").unwrap().bytes as u64, BYTES);
+        rank.remove();
+    }
 
     /// A rank that was shown here ended, began here and crashed, and begins elsewhere again.
     #[test]

@@ -36,6 +36,8 @@ struct State {
     followers: BTreeMap<Node, bool>,
     /// What each node asked for last.
     asked: BTreeMap<Node, Held>,
+    /// The number of that, and whether it was called off since.
+    requests: BTreeMap<Node, (u64, bool)>,
     local: LocalRanks,
     last: Option<GroupRanks>,
     is_over: bool,
@@ -44,7 +46,14 @@ struct State {
 impl Telling {
     pub(super) fn new(dir: &Path, group: &str, shown: &Shown, network: Arc<dyn Network>) -> Telling {
         let local = LocalRanks::new(dir, group, shown);
-        let state = State { followers: BTreeMap::new(), asked: BTreeMap::new(), local, last: None, is_over: false };
+        let state = State {
+            followers: BTreeMap::new(),
+            asked: BTreeMap::new(),
+            requests: BTreeMap::new(),
+            local,
+            last: None,
+            is_over: false,
+        };
         Telling { group: group.into(), network, state: Mutex::new(state), changed: Condvar::new() }
     }
 
@@ -54,7 +63,11 @@ impl Telling {
 
     /// A node follows, or has to be told again.
     pub(super) fn follow(&self, node: Node) {
-        self.state().followers.insert(node, false);
+        let mut state = self.state();
+        state.followers.insert(node, false);
+        // Its runtime may be another one, which counts anew.
+        state.requests.remove(&node);
+        drop(state);
         self.changed.notify_all();
     }
 
@@ -69,6 +82,7 @@ impl Telling {
         let mut state = self.state();
         state.followers.remove(&node);
         state.asked.remove(&node);
+        state.requests.remove(&node);
         state.is_over |= state.followers.is_empty();
         self.changed.notify_all();
         state.is_over
@@ -121,16 +135,20 @@ impl Telling {
         *last = Some(ranks);
     }
 
-    /// Sends a version of ranks to a node, or tells it that it went. What it asked for before it waits for no more.
+    /// Sends a version of ranks to a node, or tells it that it went. What it asked for before it waits for no more. Without ranks a request
+    /// calls off the one of that number.
     pub(super) fn send(&self, to: Node, get: &GroupGet) {
         let GroupGet { fetch, version, run, .. } = *get;
+        let is_call_off = get.ranks.is_empty();
         let mut state = self.state();
-        // Who calls off an older one waits for what it asked for since.
-        if get.ranks.is_empty() && state.asked.get(&to).is_some_and(|held| held.fetch != fetch) {
+        // Numbers only rise. What comes late, on a connection that ended, is waited for no more.
+        let (newest, is_called_off) = state.requests.get(&to).copied().unwrap_or_default();
+        if fetch < newest || (fetch == newest && is_called_off) {
             return;
         }
+        state.requests.insert(to, (fetch, is_call_off));
         state.asked.remove(&to);
-        if get.ranks.is_empty() {
+        if is_call_off {
             return;
         }
         let taken = state.local.take(version, run).unwrap_or_default();

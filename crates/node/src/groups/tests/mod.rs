@@ -25,8 +25,16 @@ fn what_a_node_waits_for_no_more_is_not_sent() {
     played.hear(OTHER, get(4, &[0]));
     played.hear(OTHER, get(3, &[]));
     assert_eq!(fetches(&run(played.post.take(), &mut || ())), [4; 5]);
-    // Nobody wants the group there, or the node is lost.
+    // On a connection that ended, what was said before comes after what was said since.
+    played.hear(OTHER, get(6, &[0]));
     played.hear(OTHER, get(5, &[0]));
+    assert_eq!(fetches(&run(played.post.take(), &mut || ())), [6; 5]);
+    played.hear(OTHER, get(7, &[]));
+    played.hear(OTHER, get(7, &[0]));
+    played.hear(OTHER, get(8, &[0]));
+    assert_eq!(fetches(&run(played.post.take(), &mut || ())), [8; 5]);
+    // Nobody wants the group there, or the node is lost.
+    played.hear(OTHER, get(9, &[0]));
     played.hear(OTHER, leave("heat"));
     assert_eq!(run(played.post.take(), &mut || ()), []);
     let told = |said: &[(Node, Message, Instant)]| {
@@ -35,7 +43,7 @@ fn what_a_node_waits_for_no_more_is_not_sent() {
     let before = told(&played.post.said.lock().unwrap());
     played.hear(OTHER, follow("heat"));
     played.post.wait("it is told again", |said| (told(said) > before).then_some(()));
-    played.hear(OTHER, get(6, &[0]));
+    played.hear(OTHER, get(10, &[0]));
     played.groups.lose(OTHER, false);
     assert_eq!(run(played.post.take(), &mut || ()), []);
 }
