@@ -1,6 +1,7 @@
 //! All objects of a node, and who is asked what about them.
 
 use crate::cluster::Cluster;
+use crate::diagnostics;
 use crate::error::Result;
 use crate::filling::Filling;
 use crate::listening::Listening;
@@ -117,7 +118,7 @@ impl Desk {
     /// Says on standard error what is wrong with an object, once.
     fn say(&mut self, id: ObjectId, name: &str, text: String) {
         if self.said.get(&id) != Some(&text) {
-            eprintln!("still node: object '{name}': {text}");
+            diagnostics::report(format!("object '{name}': {text}"));
             self.said.insert(id, text);
         }
     }

@@ -5,6 +5,7 @@
 //! the [epoch](crate::numbers) says in which etcd had all objects of the directory. Until etcd has them, this node claims the role of no
 //! home and gives none up: what etcd does not know has no home on another node.
 
+use crate::diagnostics;
 use crate::error::Result;
 use crate::numbers::Numbers;
 use std::collections::{BTreeMap, BTreeSet};
@@ -139,7 +140,7 @@ fn is_gone((name, own): &(String, Description), there: &BTreeMap<String, Option<
 }
 
 fn say_unfit(name: &str, error: &stillframe_object::Error) {
-    eprintln!("still node: object '{name}' is one of this node alone: {error}");
+    diagnostics::report(format!("object '{name}' is one of this node alone: {error}"));
 }
 
 /// What became of an object that the other nodes do not have.
@@ -181,7 +182,7 @@ fn remove_unless(objects: &Objects, name: &str, id: NonZeroU64, holds: impl Fn(&
         Err(error) => {
             let why = "other nodes have it no more, or another one of that name, and it cannot be removed here now";
             let advice = format!("the next runtime here tries again, or remove it here: still rm '{name}'");
-            eprintln!("still node: object '{name}': {why}: {error}; {advice}");
+            diagnostics::report(format!("object '{name}': {why}: {error}; {advice}"));
             Outcome::Unclear
         }
     }
@@ -203,9 +204,8 @@ fn look(objects: &Objects, name: &str) -> stillframe_object::Result<Option<Vec<L
 fn say_kept(name: &str) {
     let why =
         "other nodes have it no more, or another one of that name, and programs of this node have written this one";
-    eprintln!(
-        "still node: object '{name}' is one of this node alone: {why}; if it is not needed, remove it here: still rm '{name}'"
-    );
+    let advice = format!("if it is not needed, remove it here: still rm '{name}'");
+    diagnostics::report(format!("object '{name}' is one of this node alone: {why}; {advice}"));
 }
 
 #[cfg(test)]

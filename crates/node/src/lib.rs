@@ -42,6 +42,7 @@
 mod ahead;
 pub mod cluster;
 mod desk;
+pub mod diagnostics;
 mod directory;
 pub mod error;
 mod filling;

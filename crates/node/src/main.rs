@@ -3,6 +3,7 @@
 use clap::{Args, Parser, Subcommand};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
+use std::io::Write;
 use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -14,6 +15,7 @@ use stillframe_etcd::Tls;
 use stillframe_fabric::Libfabric;
 use stillframe_kernel::{descriptors, points, priority};
 use stillframe_link::{Means, identity};
+use stillframe_node::diagnostics;
 use stillframe_node::{Service, ServiceOptions};
 use stillframe_object::Objects;
 
@@ -176,7 +178,7 @@ fn main() -> ExitCode {
     match done {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            eprintln!("still node: {error}");
+            diagnostics::report_last(&error.to_string());
             ExitCode::FAILURE
         }
     }
@@ -252,7 +254,7 @@ fn run(args: Run) -> Result<(), Box<dyn std::error::Error>> {
         match signals.recv_timeout(LOOK) {
             Err(RecvTimeoutError::Timeout) if !service.is_lost() => {}
             Err(RecvTimeoutError::Timeout) => {
-                eprintln!("still node: others have not heard of this node for {} s: it joins anew", args.lease);
+                diagnostics::report(format!("others have not heard of this node for {} s: it joins anew", args.lease));
                 points::hit("node.lost");
                 drop(service);
                 points::hit("node.ended");
@@ -267,18 +269,21 @@ fn run(args: Run) -> Result<(), Box<dyn std::error::Error>> {
     }
     if let Err(error) = service.leave() {
         // Perhaps the node that keeps the names has left before.
-        eprintln!("still node: other nodes learn only in {} s that this one has left: {error}", args.lease);
+        let text = format!("other nodes learn only in {} s that this one has left: {error}", args.lease);
+        diagnostics::report_last(&text);
     }
     Ok(())
 }
 
 fn say(service: &Service, is_json: bool) {
     let (node, address, names) = (service.node().0, service.address(), service.names());
-    if is_json {
-        println!("{}", serde_json::json!({ "node": node, "address": address.to_string(), "names": names }));
-    } else {
-        println!("node {node} listens at {address}; names are at {names}");
-    }
+    let line = match is_json {
+        true => serde_json::json!({ "node": node, "address": address.to_string(), "names": names }).to_string(),
+        false => format!("node {node} listens at {address}; names are at {names}"),
+    };
+    // Who started it may have gone since: that ends no runtime.
+    let _ = std::io::stdout().write_all(format!("{line}\n").as_bytes());
+    let _ = std::io::stdout().flush();
 }
 
 /// Starts a service as soon as that is possible, and tells why it is not; nothing if a signal comes before.
@@ -289,7 +294,7 @@ fn start_again(options: &ServiceOptions, signals: &Receiver<i32>) -> Option<Serv
             Ok(service) => return Some(service),
             Err(error) if error.to_string() != said => {
                 said = error.to_string();
-                eprintln!("still node: {said}");
+                diagnostics::report(said.clone());
             }
             Err(_) => {}
         }

@@ -35,6 +35,7 @@ mod telling;
 mod tests;
 
 use crate::cluster::Cluster;
+use crate::diagnostics;
 use crate::network::{Incoming, Network};
 use bringing::{Bringing, Tell};
 use listing::Listing;
@@ -212,10 +213,10 @@ impl Groups {
             drop(state);
             if !is_said {
                 let which = format!("its ranks of group '{group}' are not there for observers on others");
-                eprintln!(
-                    "still node: other nodes follow {GROUPS_MAX} groups of this one, and are told of no more: {which} \
-                     until some of them are closed"
-                );
+                diagnostics::report(format!(
+                    "other nodes follow {GROUPS_MAX} groups of this one, and are told of no more: {which} until some of \
+                     them are closed"
+                ));
             }
             return;
         }

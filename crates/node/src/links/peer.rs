@@ -2,6 +2,7 @@
 
 use super::channel::Channel;
 use super::frames::ITEM_BYTES;
+use crate::diagnostics;
 use crate::network::Transmission;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -154,7 +155,7 @@ impl Peer {
     pub(super) fn say(&self, why: String) {
         let mut said = self.said();
         if *said != why {
-            eprintln!("still node: node {} at {}: {why}", self.node.0, self.info.address);
+            diagnostics::report(format!("node {} at {}: {why}", self.node.0, self.info.address));
             *said = why;
         }
     }

@@ -189,7 +189,9 @@ impl Follow {
 
     fn read_last(&mut self) -> Result<(), Failure> {
         let version = self.object.newest()?;
-        if !self.due.at_end || version <= self.object.description().initial {
+        // What was put together before it went is not missed.
+        let is_done = self.assembly.newest() >= Some(version);
+        if !self.due.at_end || is_done || version <= self.object.description().initial {
             return Ok(());
         }
         self.is_last = true;
@@ -229,11 +231,12 @@ impl Follow {
     fn attempt(&mut self, choice: Choice) -> Result<bool, Failure> {
         let Choice { version, is_asked } = choice;
         let is_last = self.backlog.late(version).is_some() && !self.is_alive();
-        let attempt = Attempt { choice, begun: Instant::now(), is_last };
-        let mut asked = Ok(true);
+        let mut attempt = Attempt { choice, begun: Instant::now(), is_last };
+        let (mut asked, mut was_asked) = (Ok(true), false);
         let when = self.due.when.as_ref().filter(|_| is_asked);
         let is_due = |published_ns: u64, attributes: &Attributes| {
             asked = when.map_or(Ok(true), |when| when.holds(version, published_ns, attributes));
+            was_asked = true;
             matches!(asked, Ok(true))
         };
         match self.assembly.take_if(version, longest_read(), is_due) {
@@ -245,7 +248,11 @@ impl Follow {
                 Ok(true)
             }
             Ok(false) => self.decline(version, asked).map(|()| false),
-            Err(error) => self.sort(attempt, error).map(|()| false),
+            Err(error) => {
+                // One for which the condition holds is due, whatever becomes of it.
+                attempt.choice.is_asked &= !was_asked;
+                self.sort(attempt, error).map(|()| false)
+            }
         }
     }
 
