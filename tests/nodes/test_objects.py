@@ -54,6 +54,20 @@ def test_a_complete_version_is_read_by_its_number_without_waiting_for_anybody(jo
         assert "may have ended" not in failed.value.says
 
 
+def test_a_writer_that_executes_another_program_writes_no_more(job):
+    job = job(2)
+    upper, lower = job.writers("heat", ROWS, COLUMNS, [0, 1])
+    reader = job.reader("heat", 1)
+    for writer in (upper, lower):
+        writer.do("publish", version=1)
+    assert reader.do("show", version=1, timeout=300) == ROWS * COLUMNS
+    upper.tell("execute")
+    lower.do("publish", version=2)
+    with pytest.raises(Failed, match="rank 0") as failed:
+        reader.do("show", version=2, timeout=60)
+    assert "Lost" in failed.value.kind, failed.value
+
+
 def test_an_object_that_is_larger_than_the_memory_of_a_node_is_read_slice_by_slice(job):
     rows, columns = 64, 1 << 17
     # A row takes 1 MiB, three times.

@@ -129,7 +129,8 @@ impl Group {
     fn after(&self, py: Python<'_>, after: Option<u64>, timeout: Option<f64>, newest: bool) -> PyResult<Vec<Snapshot>> {
         let group = self.open(py)?;
         let timeout = convert::seconds(py, "timeout", timeout)?;
-        let timed_out = |error: &Error| matches!(error, Error::SlowRank { .. });
+        // The latter where a polite process has not had its turn.
+        let timed_out = |error: &Error| matches!(error, Error::SlowRank { .. } | Error::Timeout { .. });
         let snapshot = wait::in_slices(py, wait::deadline(timeout), timed_out, |slice| {
             Ok(py.detach(|| match newest {
                 true => group.newest_after(after, Some(slice)),

@@ -46,3 +46,23 @@ def test_a_group_is_looked_at_politely_if_that_is_asked_for(spawn: Spawn, polite
         idle, version = observe(spawn, "sf.open_group", f"polite={polite}")
         assert version == "version 3"
         assert polite is False or idle.split()[1] == "True"
+
+
+READER = """
+import stillframe as sf
+group = sf.open_group("wave", polite=sf.Polite(share=1.0, bytes_per_s=2048))
+group.newest()[0]["u"].sum()
+print("read", flush=True)
+print("version", group.next(3, timeout=3600).version, flush=True)
+"""
+
+
+def test_a_group_waits_for_its_turn_as_long_as_for_a_version(spawn: Spawn) -> None:
+    with sf.create("wave", rank=0, ranks=1) as region:
+        region.array("u", shape=(10,))
+        region.publish(3)
+        # For the page that it reads it has to wait for two seconds.
+        reader = spawn(READER)
+        assert reader.hear() == "read"
+        region.publish(4)
+        assert reader.hear() == "version 4"

@@ -10,6 +10,7 @@ use crate::plain;
 use crate::stacks;
 use crate::windows::{self, SPARSE_BYTES};
 use libc::{c_int, c_void, off_t, size_t};
+use std::ops::Range;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// Of madvise(2), what `libc` does not name everywhere.
@@ -35,6 +36,18 @@ fn forget(address: usize) -> bool {
         begin.compare_exchange(address, 0, Ordering::Relaxed, Ordering::Relaxed).is_ok()
     };
     address != 0 && FILLED.iter().any(one)
+}
+
+/// Forgets the mappings that were filled and lie in a range in part or whole, so that nothing is put into them any more. Calls a function with
+/// each such part.
+pub fn forget_within(range: Range<usize>, mut visit: impl FnMut(Range<usize>)) {
+    for [begin, end] in &FILLED {
+        let (first, last) = (begin.load(Ordering::Relaxed), end.load(Ordering::Relaxed));
+        let part = first.max(range.start)..last.min(range.end);
+        if first != 0 && !part.is_empty() && forget(first) {
+            visit(part);
+        }
+    }
 }
 
 /// Whether memory lies in a mapping that was filled. What is not known any more costs nothing but large pages.

@@ -11,6 +11,7 @@ use crate::count;
 use crate::heap;
 use crate::kernel::{self, Descriptor, Errno, PAGE_BYTES, READ_WRITE, WINDOW_BYTES, map, read_own, unmap};
 use crate::lock::Lock;
+use crate::next;
 use crate::pieces::{self, Purpose, Window};
 use crate::report;
 use crate::room;
@@ -22,7 +23,7 @@ use crate::windows;
 use libc::c_int;
 use std::cell::{Cell, UnsafeCell};
 use std::mem::{ManuallyDrop, MaybeUninit};
-use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, AtomicUsize, Ordering};
 
 /// One fork at a time: nobody else's child gets the descriptors by which a parent learns that its child has ended.
 static FORKS: Lock = Lock::new();
@@ -30,9 +31,17 @@ static FORKS: Lock = Lock::new();
 static PIPE: [AtomicI32; 2] = [AtomicI32::new(NONE), AtomicI32::new(NONE)];
 const NONE: c_int = -1;
 
+/// Where there are no descriptors: the page that parent and child have in common, whose first word says how far the child is.
+static PAGE: AtomicUsize = AtomicUsize::new(0);
+const COPYING: u32 = 0;
+const WHOLE: u32 = 1;
+const BROKEN: u32 = 2;
+
 thread_local! {
     static IS_LOST: Cell<bool> = const { Cell::new(false) };
     static IS_ASKED: Cell<bool> = const { Cell::new(false) };
+    /// Whether this thread has still to wait for its child, by the page.
+    static IS_WAITING: Cell<bool> = const { Cell::new(false) };
 }
 
 /// What a child without memory ends with, which nobody sees where `fork` is this library's.
@@ -44,7 +53,7 @@ const BUFFER_BYTES: usize = 256 << 10;
 /// Makes sure that `fork` does all this.
 pub fn install() {
     // SAFETY: the functions live as long as the process, because a preloaded library is never unloaded.
-    unsafe { libc::pthread_atfork(Some(before), Some(in_parent), Some(in_child)) };
+    unsafe { libc::pthread_atfork(Some(before_handled), Some(in_parent_handled), Some(in_child_handled)) };
 }
 
 /// Runs a call that forks. What the child could not have is an error.
@@ -69,6 +78,17 @@ pub fn forked(call: impl FnOnce() -> libc::pid_t) -> libc::pid_t {
     let _ = IS_ASKED.try_with(|asked| asked.set(true));
     let child = call();
     let _ = IS_ASKED.try_with(|asked| asked.set(false));
+    if child != 0 && IS_WAITING.try_with(|waiting| waiting.replace(false)).unwrap_or(false) {
+        kernel::quietly(|| {
+            let is_whole = child < 0 || wait_for_copy(child);
+            let _ = IS_LOST.try_with(|lost| lost.set(!is_whole));
+            drop_page();
+            let held = windows::lock().hold();
+            room::take_again();
+            drop(held);
+            unlock();
+        });
+    }
     if child > 0 && IS_LOST.try_with(|lost| lost.replace(false)).unwrap_or(false) {
         complain();
         kernel::wait_for(child);
@@ -90,6 +110,24 @@ unsafe impl Sync for Mask {}
 
 static MASK: Mask = Mask(UnsafeCell::new(MaybeUninit::uninit()));
 
+/// Before a fork that runs handlers. After them glibc takes the lock of its list of open files, which a thread has that flushes all, and that
+/// thread may wait for a file whose thread waits for memory. So it is taken before the locks of this library, and may be taken twice.
+extern "C" fn before_handled() {
+    next::_IO_list_lock();
+    before();
+}
+
+extern "C" fn in_parent_handled() {
+    in_parent();
+    next::_IO_list_unlock();
+}
+
+extern "C" fn in_child_handled() {
+    in_child();
+    // glibc does the same, where there were threads.
+    next::_IO_list_resetlock();
+}
+
 pub extern "C" fn before() {
     kernel::quietly(|| {
         // No handler runs until both are done: it might ask for memory, or leave by a jump, while the locks are held; and in
@@ -110,6 +148,8 @@ pub extern "C" fn before() {
             if unsafe { libc::pipe2(ends.as_mut_ptr(), libc::O_CLOEXEC) } == 0 {
                 let ends = ends.map(|end| above_standard(Descriptor(end)));
                 PIPE.iter().zip(ends).for_each(|(place, end)| place.store(end, Ordering::Relaxed));
+            } else if let Ok(page) = map(PAGE_BYTES, READ_WRITE, libc::MAP_SHARED) {
+                PAGE.store(page, Ordering::Relaxed);
             }
         }
     });
@@ -153,15 +193,60 @@ fn empty_unused(mut count: usize) {
     }
 }
 
-fn unlock() {
-    // SAFETY: this thread has `FORKS`, and wrote it before.
-    let mask = unsafe { (*MASK.0.get()).assume_init_read() };
+/// Lets other threads have memory again.
+fn unlock_memory() {
     pieces::lock().give();
     windows::lock().give();
     blocks::lock().give();
     heap::lock().give();
+}
+
+/// Lets other threads fork again.
+fn unlock() {
+    // SAFETY: this thread has `FORKS`, and wrote it before.
+    let mask = unsafe { (*MASK.0.get()).assume_init_read() };
     FORKS.give();
     signals::restore(&mask);
+}
+
+/// Gives back the page that parent and child have in common.
+fn drop_page() {
+    if let Some(page) = take_page() {
+        // SAFETY: mapped for this fork, and nobody else knows it.
+        unsafe { unmap(page, PAGE_BYTES) };
+    }
+}
+
+fn take_page() -> Option<usize> {
+    Some(PAGE.swap(0, Ordering::Relaxed)).filter(|page| *page != 0)
+}
+
+/// The first word of the page.
+fn word(page: usize) -> &'static AtomicU32 {
+    // SAFETY: the page is mapped until the fork has ended, and this is used before. Parent and child change it by such words alone.
+    unsafe { &*(page as *const AtomicU32) }
+}
+
+/// Waits until a child has copied all, or has ended; whether it has all.
+fn wait_for_copy(child: libc::pid_t) -> bool {
+    let word = word(PAGE.load(Ordering::Relaxed));
+    loop {
+        match word.load(Ordering::Acquire) {
+            COPYING if !kernel::has_ended(child) => kernel::sleep_shared_while(word, COPYING),
+            // It may have said so and ended since.
+            COPYING => return word.load(Ordering::Acquire) == WHOLE,
+            says => return says == WHOLE,
+        }
+    }
+}
+
+/// Says in the child how its copy went, where its parent looks at the page.
+fn say_copied(page: Option<usize>, says: u32) {
+    let Some(page) = page else { return };
+    word(page).store(says, Ordering::Release);
+    kernel::wake_shared(word(page));
+    // SAFETY: the child's own mapping, which nobody uses any more.
+    unsafe { unmap(page, PAGE_BYTES) };
 }
 
 fn take(end: usize) -> Option<Descriptor> {
@@ -173,15 +258,23 @@ pub extern "C" fn in_parent() {
         let reader = take(0);
         drop(take(1));
         let mut is_to_be_said = false;
+        let is_asked = IS_ASKED.try_with(Cell::get).unwrap_or(false);
+        if is_asked && PAGE.load(Ordering::Relaxed) != 0 {
+            // Who asks knows the child, and waits for it. What others take of the pool meanwhile the child may miss: then the fork fails.
+            unlock_memory();
+            let _ = IS_WAITING.try_with(|waiting| waiting.set(true));
+            return;
+        }
         if let Some(reader) = reader {
             // The child says one byte, or ends, and then nobody is left to say anything.
             let is_whole = reader.read(&mut [0]) == Ok(1);
-            let is_asked = IS_ASKED.try_with(Cell::get).unwrap_or(false);
             // Whoever asks says it himself, if there was a child at all.
             is_to_be_said = !is_whole && !is_asked;
             let _ = IS_LOST.try_with(|lost| lost.set(!is_whole));
         }
+        drop_page();
         room::take_again();
+        unlock_memory();
         unlock();
         if is_to_be_said {
             complain();
@@ -192,9 +285,10 @@ pub extern "C" fn in_parent() {
 pub extern "C" fn in_child() {
     kernel::quietly(|| {
         drop(take(0));
-        let writer = take(1);
+        let (writer, page) = (take(1), take_page());
         windows::take_holes_back();
         if copy_all().is_err() {
+            say_copied(page, BROKEN);
             // SAFETY: ends the process, of which the parent learns.
             unsafe { libc::syscall(libc::SYS_exit_group, LOST) };
         }
@@ -204,6 +298,8 @@ pub extern "C" fn in_child() {
         if let Some(writer) = writer {
             kernel::write(writer.0, &[1]);
         }
+        say_copied(page, WHOLE);
+        unlock_memory();
         unlock();
     });
 }

@@ -262,6 +262,22 @@ pub fn wait_for(child: libc::pid_t) {
     while unsafe { call(libc::SYS_wait4, [child as usize, 0, 0, 0, 0, 0]) } == Err(libc::EINTR) {}
 }
 
+/// Whether a child has ended. It stays to be waited for.
+pub fn has_ended(child: libc::pid_t) -> bool {
+    // SAFETY: it is a structure of numbers.
+    let mut info: libc::siginfo_t = unsafe { std::mem::zeroed() };
+    let options = (libc::WEXITED | libc::WNOHANG | libc::WNOWAIT) as usize;
+    let to = &raw mut info as usize;
+    // SAFETY: the call writes one structure of this kind.
+    match unsafe { call(libc::SYS_waitid, [libc::P_PID as usize, child as usize, to, options, 0, 0]) } {
+        // SAFETY: of a child that ended, or zero.
+        Ok(_) => unsafe { info.si_pid() != 0 },
+        Err(libc::EINTR) => false,
+        // Where nobody waits for children, the kernel forgets them.
+        Err(_) => true,
+    }
+}
+
 /// Takes a signal of a set that waits, if one does. As [`wait_for`] past the C library.
 pub fn take_signal(set: &libc::sigset_t) {
     /// Signals that the kernel knows, in bytes.
@@ -352,6 +368,16 @@ impl Drop for Descriptor {
     }
 }
 
+/// Says of each page of a range whether it is there, in the lowest bit. None is touched.
+pub fn resident(address: usize, bytes: usize, there: &mut [u8]) -> Result<(), Errno> {
+    if there.len() * PAGE_BYTES < bytes {
+        return Err(libc::EINVAL);
+    }
+    let to = there.as_mut_ptr() as usize;
+    // SAFETY: the call writes a byte for each page of the range.
+    unsafe { call(libc::SYS_mincore, [address, bytes, to, 0, 0, 0]) }.map(drop)
+}
+
 /// Sleeps as long as a word is as said, or until it is woken.
 pub fn sleep_while(word: &AtomicU32, is: u32) {
     let wait = (libc::FUTEX_WAIT | libc::FUTEX_PRIVATE_FLAG) as usize;
@@ -364,6 +390,20 @@ pub fn wake_one(word: &AtomicU32) {
     let wake = (libc::FUTEX_WAKE | libc::FUTEX_PRIVATE_FLAG) as usize;
     // SAFETY: the word's address is a name here.
     let _ = unsafe { call(libc::SYS_futex, [word.as_ptr() as usize, wake, 1, 0, 0, 0]) };
+}
+
+/// Sleeps until a word that other processes have, too, is another one than said, or a little while.
+pub fn sleep_shared_while(word: &AtomicU32, is: u32) {
+    let longest = libc::timespec { tv_sec: 0, tv_nsec: 20_000_000 };
+    let (word, longest) = (word.as_ptr() as usize, &raw const longest as usize);
+    // SAFETY: the word and the time outlive the call, which only reads them.
+    let _ = unsafe { call(libc::SYS_futex, [word, libc::FUTEX_WAIT as usize, is as usize, longest, 0, 0]) };
+}
+
+/// Wakes another process that sleeps by such a word.
+pub fn wake_shared(word: &AtomicU32) {
+    // SAFETY: the word's address is a name here.
+    let _ = unsafe { call(libc::SYS_futex, [word.as_ptr() as usize, libc::FUTEX_WAKE as usize, 1, 0, 0, 0]) };
 }
 
 /// Whether the process may have only so many addresses.

@@ -27,7 +27,7 @@
 //! | `fork` | what a forked child gets |
 //! | `loaded`, `segments`, `code` | what the program was loaded with, all of it, what it writes, what it only reads |
 //! | `next` | the functions that this library stands before |
-//! | `family`, `calls`, `threads` | the functions of the C library that are stood in for |
+//! | `family`, `calls`, `threads`, `userfault` | the functions of the C library that are stood in for |
 //! | `begin` | the begin of the process, and its end |
 //!
 //! Each uses only those above it.
@@ -37,7 +37,7 @@
 //! The library lives in somebody else's process. It maps and replaces memory only within ranges that it reserved
 //! itself, and which `pieces` knows, and in whole windows of the program's data, before the program runs. What it
 //! replaces it has copied. Everything else is passed to the kernel, which checks it, or is advice. Nothing here
-//! allocates through `malloc`, and no function called from outside panics. Its locks are held across `fork`, and by
+//! allocates through `malloc`, and no function called from outside panics. Its locks are held across `fork`, after that of the C library's list of files, and by
 //! nobody who waits for another process but a thread that forks. Who holds one has all signals blocked, as a handler may
 //! fork; but for that of `blocks`, whose holder cannot fork.
 #![allow(unsafe_code)]
@@ -71,4 +71,5 @@ mod signals;
 mod sites;
 mod stacks;
 mod threads;
+mod userfault;
 mod windows;

@@ -79,6 +79,7 @@ next! {
     fn pkey_mprotect(address: usize, bytes: size_t, protection: c_int, key: c_int) -> c_int => kernel!(SYS_pkey_mprotect, address, bytes, protection, key);
     fn sigaltstack(stack: *const libc::stack_t, before: *mut libc::stack_t) -> c_int => kernel!(SYS_sigaltstack, stack, before);
     fn madvise(address: usize, bytes: size_t, advice: c_int) -> c_int => kernel!(SYS_madvise, address, bytes, advice);
+    fn ioctl(file: c_int, request: libc::c_ulong, argument: usize) -> c_int => kernel!(SYS_ioctl, file, request, argument);
     fn brk(address: usize) -> c_int => missing();
     fn sbrk(bytes: isize) -> usize => missing() as usize;
     fn fork() -> libc::pid_t => missing();
@@ -90,6 +91,9 @@ next! {
     fn memalign(align: size_t, bytes: size_t) -> *mut c_void => std::ptr::null_mut();
     fn malloc_usable_size(block: *mut c_void) -> size_t => 0;
     fn free(block: *mut c_void) -> () => ();
+    fn _IO_list_lock() -> () => ();
+    fn _IO_list_unlock() -> () => ();
+    fn _IO_list_resetlock() -> () => ();
 }
 
 static MAKECONTEXT: Next = Next { name: "makecontext\0", found: AtomicUsize::new(0) };

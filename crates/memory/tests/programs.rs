@@ -423,6 +423,23 @@ fn a_signal_handler_forks_whatever_its_thread_was_doing() {
 }
 
 #[test]
+fn a_fork_whose_child_could_not_have_all_fails_also_without_descriptors() {
+    let Some(pool) = Made::new("full_forks_unseen", 64) else { return };
+    let script = format!("ulimit -n 64; exec {} full_forks_unseen", scenes().display());
+    succeed(pool.run("sh", &["-c", &script]));
+}
+
+#[test]
+fn a_program_fills_its_memory_itself_when_it_is_touched() {
+    play("lazy", 96);
+}
+
+#[test]
+fn threads_read_and_flush_files_while_another_one_forks() {
+    play("files_and_forks", 96);
+}
+
+#[test]
 fn a_thread_that_is_cancelled_gets_its_memory() {
     let Some(pool) = Made::new("cancelled", 64) else { return };
     let (_, complained) = succeed(pool.run(scenes(), &["cancelled"]));

@@ -13,6 +13,7 @@ use crate::surroundings::{Surroundings, Todo};
 use crate::watched::Watched;
 use names::Names;
 use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Bound;
 use std::sync::Arc;
 use stillframe_kernel::exits::Exits;
 use stillframe_object::Objects;
@@ -20,6 +21,9 @@ use stillframe_object::runtime::{NodeSummary, Reply, Request};
 use stillframe_roster::writer::{Node, Version};
 use stillframe_wire::roster::{Ask, Layouts, ObjectReport};
 use stillframe_wire::{Message, ObjectId};
+
+/// How many objects that this node writes are looked at, twice a second.
+const WRITTEN_AT_ONCE: usize = 32;
 
 /// The desk.
 #[derive(Debug)]
@@ -40,6 +44,8 @@ pub(crate) struct Desk {
     exits: Arc<Exits>,
     /// Objects that are looked at now and then: with writers whose end nobody tells, without a home that acts, or with one here that waits.
     silent: BTreeSet<ObjectId>,
+    /// The last object that was looked at because this node writes it.
+    written_last: Option<ObjectId>,
     /// What was said of each on standard error, once.
     said: BTreeMap<ObjectId, String>,
     todo: Todo,
@@ -71,6 +77,7 @@ impl Desk {
             subscriptions,
             exits,
             silent,
+            written_last: None,
             said,
             todo,
         }
@@ -155,6 +162,24 @@ impl Desk {
     /// Whether some object has to be looked at again soon.
     pub(crate) fn has_waiting(&self) -> bool {
         self.silent.iter().any(|id| self.watched.get(id).is_some_and(Watched::is_waiting))
+    }
+
+    /// The next objects that processes of this node write, some at a time. They are looked at now and then: a process that executes another
+    /// program goes on to live, and writes no more.
+    pub(crate) fn next_written(&mut self) -> Vec<ObjectId> {
+        let behind = self.written_last.map_or(Bound::Unbounded, Bound::Excluded);
+        let is_written = |(id, one): (&ObjectId, &mut Watched)| one.known().is_written().then_some(*id);
+        let next = self.watched.range_mut((behind, Bound::Unbounded)).filter_map(is_written);
+        let next: Vec<ObjectId> = next.take(WRITTEN_AT_ONCE).collect();
+        self.written_last = next.last().copied();
+        next
+    }
+
+    /// Looks at an object, if it is still known.
+    pub(crate) fn look_at_object(&mut self, id: ObjectId) {
+        if self.watched.contains_key(&id) {
+            self.look(id);
+        }
     }
 
     /// Looks at objects of whose writers nobody tells when they end.

@@ -51,6 +51,11 @@ impl Known {
         living.map(|fragment| fragment.who.writer.process)
     }
 
+    /// Whether a process that lives writes it.
+    pub(crate) fn is_written(&self) -> bool {
+        self.processes().next().is_some()
+    }
+
     /// Whether a process that lives writes it, of these.
     pub(crate) fn is_of_any(&self, processes: &[u32]) -> bool {
         self.processes().any(|process| processes.contains(&process))

@@ -289,6 +289,9 @@ fn say(service: &Service, is_json: bool) {
 /// Starts a service as soon as that is possible, and tells why it is not; nothing if a signal comes before.
 fn start_again(options: &ServiceOptions, signals: &Receiver<i32>) -> Option<Service> {
     let mut said = String::new();
+    // One that fails after it joined counts as a node until its lease ends, and homes that begin wait for it. So before long it pauses for
+    // longer than that.
+    let (mut pause, longest) = (LOOK, options.lease.saturating_mul(2));
     loop {
         match Service::start(options.clone()) {
             Ok(service) => return Some(service),
@@ -298,9 +301,10 @@ fn start_again(options: &ServiceOptions, signals: &Receiver<i32>) -> Option<Serv
             }
             Err(_) => {}
         }
-        if signals.recv_timeout(LOOK) != Err(RecvTimeoutError::Timeout) {
+        if signals.recv_timeout(pause) != Err(RecvTimeoutError::Timeout) {
             return None;
         }
+        pause = pause.saturating_mul(2).min(longest.max(LOOK));
     }
 }
 

@@ -70,8 +70,10 @@ impl Numbers {
     /// # Errors
     /// Those of the system.
     pub(crate) fn keep_memory(&self) -> Result<()> {
-        if fs::read_to_string(&self.path).is_ok_and(|text| read_memory(&text) == Some(self.memory)) {
-            return Ok(());
+        let text = fs::read_to_string(&self.path).unwrap_or_default();
+        if read_memory(&text) == Some(self.memory) {
+            // What keeps the file from being written is found before the machine is a node: homes that begin wait for all nodes.
+            return self.replace(&text);
         }
         let mut noted = self.noted();
         match noted.clone() {

@@ -23,6 +23,7 @@ use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 use stillframe_kernel::exits::Exits;
 use stillframe_kernel::points;
+use stillframe_kernel::socket::shut_down;
 use stillframe_kernel::thread::take_no_signals;
 use stillframe_object::Objects;
 use stillframe_object::runtime::{LOCK, Reply, Request, RuntimeLock, SOCKET};
@@ -77,6 +78,7 @@ struct Inner {
     next_client: AtomicU64,
     /// Threads that serve programs.
     programs: Mutex<Vec<JoinHandle<()>>>,
+    listener: UnixListener,
     has_ended: AtomicBool,
 }
 
@@ -134,12 +136,13 @@ impl Runtime {
             socket,
             next_client: AtomicU64::new(1),
             programs: Mutex::default(),
+            listener,
             has_ended: AtomicBool::new(false),
         });
         let threads = vec![
             Inner::spawn(&inner, "hints", |inner| inner.follow_hints()),
             Inner::spawn(&inner, "exits", |inner| inner.follow_exits()),
-            Inner::spawn(&inner, "programs", move |inner| inner.serve_programs(&listener)),
+            Inner::spawn(&inner, "programs", |inner| inner.serve_programs()),
             Inner::spawn(&inner, "mover", move |inner| inner.move_bytes(&todo)),
             Inner::spawn(&inner, "asking", move |inner| inner.ask_names(&unknown)),
             // Meanwhile others may begin: of many objects it takes seconds. Where it fails, the memory is found by numbers, later.
@@ -225,8 +228,8 @@ impl Drop for Runtime {
         self.inner.clients.close();
         *self.inner.movers.lock().unwrap_or_else(PoisonError::into_inner) = None;
         *self.inner.asking.lock().unwrap_or_else(PoisonError::into_inner) = None;
-        // Whoever waits for a program wakes up by one.
-        let _ = std::os::unix::net::UnixStream::connect(&self.inner.socket);
+        // The thread that waits for a program. To connect to the socket would not do: its name may be gone, or too long.
+        shut_down(&self.inner.listener);
         for thread in self.threads.drain(..) {
             let _ = thread.join();
         }
@@ -330,6 +333,8 @@ impl Inner {
                 looked = Instant::now();
             }
             if kept.elapsed() >= LOOK {
+                let written = self.desk().next_written();
+                written.into_iter().for_each(|id| self.change(|desk| desk.look_at_object(id)));
                 self.keep_again();
                 kept = Instant::now();
             }
@@ -337,16 +342,13 @@ impl Inner {
         }
     }
 
-    fn serve_programs(self: &Arc<Self>, listener: &UnixListener) {
+    fn serve_programs(self: &Arc<Self>) {
         while !self.has_ended() {
-            let Ok((stream, _)) = listener.accept() else {
-                // Without descriptors for a while.
+            let Ok((stream, _)) = self.listener.accept() else {
+                // Without descriptors for a while, or it has ended.
                 thread::sleep(AGAIN);
                 continue;
             };
-            if self.has_ended() {
-                return;
-            }
             let client = self.next_client.fetch_add(1, Ordering::Relaxed);
             let Some(served) = self.clients.add(client, stream) else { continue };
             let inner = self.clone();
@@ -356,9 +358,10 @@ impl Inner {
                 let ask = |request| inner.ask(client, request);
                 socket::serve(&served, ask, |reply| inner.clients.answer(client, reply));
                 inner.clients.remove(client);
-                inner.shares().forget(|_, place| reader_of(place) == client);
                 inner.groups.close(client);
                 inner.change(|desk| desk.close(client));
+                // What comes from now on is of no subscription.
+                inner.shares().forget(|_, place| reader_of(place) == client);
             });
             match spawned {
                 Ok(spawned) => {

@@ -41,6 +41,7 @@ use crate::names::Names;
 use crate::shared;
 use header::{CLAIM_AT, COUNTS_AT, HEADER_BYTES, Header};
 pub(crate) use locked::LockedBoard;
+use locked::try_within;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -49,7 +50,7 @@ use std::num::NonZeroU64;
 use std::os::unix::fs::FileExt;
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 use stillframe::Trust;
 use stillframe_kernel::folder::Access;
 use stillframe_kernel::fork::Unforked;
@@ -190,16 +191,25 @@ pub(crate) struct Position {
     bytes: u64,
 }
 
+/// Whether a board was being changed when it was read.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) enum Stability {
+    /// Nobody was changing it.
+    Settled,
+    /// Somebody was, or it is not known.
+    #[default]
+    Changing,
+    /// Somebody seemed to be, which a process that may only read can feign, as this one may.
+    Doubtful,
+}
+
 /// What was read of a board.
 #[derive(Debug, Default)]
 pub(crate) struct News {
     /// Whether what was read before does not count any more.
     pub(crate) is_anew: bool,
     pub(crate) entries: Vec<Entry>,
-    /// Whether nobody was changing the board just before.
-    pub(crate) is_settled: bool,
-    /// Whether that may be feigned by somebody who may only read, as this process.
-    pub(crate) is_doubtful: bool,
+    pub(crate) stability: Stability,
     /// The newest version that counts as complete, by the claim of who was changing it just before.
     pub(crate) claimed: Option<u64>,
 }
@@ -264,7 +274,7 @@ impl Board {
     fn try_read(&self, position: &mut Position) -> Result<News> {
         let boards = &self.directory.boards;
         let Some((file, about)) = boards.open(&self.file, Access::Read)? else {
-            return Ok(News { is_settled: true, ..self.anew(position, None) });
+            return Ok(News { stability: Stability::Settled, ..self.anew(position, None) });
         };
         let evidence = |at| lock::evidence(&file, at).map_err(|failure| self.failed(failure));
         let asked = match evidence(LOCK_AT)? {
@@ -274,13 +284,18 @@ impl Board {
         };
         let is_locked = asked.unwrap_or(true);
         // One that is not the board any more says nothing of who changes the one in its place.
-        let is_settled = !is_locked && boards.identity(&self.file) == Some(about.identity);
+        let is_there = || boards.identity(&self.file) == Some(about.identity);
+        let stability = match asked {
+            None => Stability::Doubtful,
+            Some(false) if is_there() => Stability::Settled,
+            Some(_) => Stability::Changing,
+        };
         // Before the entries: a claim that has ended by now has them in its place.
         let is_claimed = is_locked && evidence(CLAIM_LOCK_AT)? != Evidence::None;
         let claimed = if is_claimed { self.read_claim(&file)? } else { None };
         let (news, header) = self.read_from(&file, about.identity, position)?;
         let claimed = claimed.filter(|_| header.is_some_and(|header| header.id == self.id.get()));
-        Ok(News { is_settled, is_doubtful: asked.is_none(), claimed, ..news })
+        Ok(News { stability, claimed, ..news })
     }
 
     fn read_claim(&self, file: &File) -> Result<Option<u64>> {
@@ -365,18 +380,7 @@ impl Board {
     /// As [`lock`](Board::lock), and waits at most so long for who has it. Also where the name is gone, and what is left of the object is to
     /// go: for who removes it, and for a runtime.
     pub(crate) fn lock_within(&self, limit: Duration) -> Result<LockedBoard<'_>> {
-        let begin = Instant::now();
-        let mut pause = Duration::from_micros(20);
-        loop {
-            if let Some(locked) = self.try_lock()? {
-                return Ok(locked);
-            }
-            if begin.elapsed() > limit {
-                return Err(Error::Locked { path: self.path(), waited: limit });
-            }
-            std::thread::sleep(pause);
-            pause = (pause * 2).min(Duration::from_millis(2));
-        }
+        try_within(limit, || self.path(), || self.try_lock())
     }
 
     /// As [`lock`](Board::lock), unless somebody else has it.
@@ -463,16 +467,8 @@ impl Board {
     /// # Errors
     /// [`Error::Locked`] if somebody has had it for longer than `limit`.
     pub(crate) fn lock_any(directory: &Directory, name: &str, limit: Duration) -> Result<Unforked> {
-        let (file, begin) = (file_of(name), Instant::now());
-        loop {
-            match directory.lock(&file)? {
-                Some(lock) => return Ok(lock),
-                None if begin.elapsed() > limit => {
-                    return Err(Error::Locked { path: directory.boards.path.join(file), waited: limit });
-                }
-                None => std::thread::sleep(Duration::from_millis(1)),
-            }
-        }
+        let file = file_of(name);
+        try_within(limit, || directory.boards.path.join(&file), || directory.lock(&file))
     }
 
     /// Takes away the board of the object that has a name, whatever it says, and then its lock, which the caller has.

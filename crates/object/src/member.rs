@@ -1,6 +1,6 @@
 //! The writers of an object, as its board and their regions tell.
 
-use crate::board::{Attached, Entry, LockedBoard, News, Position};
+use crate::board::{Attached, Entry, LockedBoard, News, Position, Stability};
 use crate::error::Result;
 use crate::shared::{self, COMPLETE, HERE, Shared};
 use crate::verdict::{FragmentRefusal, Verdict};
@@ -170,10 +170,8 @@ pub(crate) struct Members {
     position: Position,
     /// What the bell was before the board was read last.
     seen: u32,
-    /// Whether it was read, and nobody was changing it then.
-    is_settled: bool,
-    /// Whether that somebody was may be feigned.
-    is_doubtful: bool,
+    /// Whether somebody was changing it then.
+    stability: Stability,
     /// The newest version that counts as complete, as whoever was changing the board then had claimed.
     claimed: Option<Version>,
     /// How often the board said anything new.
@@ -195,12 +193,12 @@ impl Members {
     /// Reads what is new on the board; whether there was anything.
     pub(crate) fn refresh(&mut self, shared: &Shared) -> Result<bool> {
         let seen = shared.bell.seen();
-        if self.is_settled && self.seen == seen {
+        if self.is_settled() && self.seen == seen {
             return Ok(false);
         }
         // Whether it is settled is asked between the bell and the entries: who changes it from then on rings, and what was changed before
         // is read.
-        let News { is_anew, entries, is_settled, is_doubtful, claimed } = shared.board.read(&mut self.position)?;
+        let News { is_anew, entries, stability, claimed } = shared.board.read(&mut self.position)?;
         if is_anew {
             self.list.clear();
             (self.complete, self.complete_looked, self.follows, self.announced) = (None, None, None, None);
@@ -213,14 +211,19 @@ impl Members {
             *self = Members { changes: self.changes, watched, ..Members::default() };
             return Err(error);
         }
-        (self.seen, self.is_settled, self.is_doubtful, self.claimed) = (seen, is_settled, is_doubtful, claimed);
+        (self.seen, self.stability, self.claimed) = (seen, stability, claimed);
         Ok(is_new)
     }
 
     /// What the bell was when the board was read last, if nobody was changing it then. As long as that is what it is, no writer takes
     /// the place of another that is gone.
     pub(crate) fn settled(&self) -> Option<u32> {
-        self.is_settled.then_some(self.seen)
+        self.is_settled().then_some(self.seen)
+    }
+
+    /// Whether the board was read, and nobody was changing it then.
+    fn is_settled(&self) -> bool {
+        self.stability == Stability::Settled
     }
 
     /// What the bell was before the board was read last.
@@ -242,7 +245,7 @@ impl Members {
 
     /// Says how far the board was read, and what the bell will be if nobody else rings it meanwhile.
     pub(crate) fn is_at(&mut self, position: Position, seen: u32) {
-        (self.position, self.seen, self.is_settled, self.claimed) = (position, seen, true, None);
+        (self.position, self.seen, self.stability, self.claimed) = (position, seen, Stability::Settled, None);
     }
 
     pub(crate) fn note(&mut self, shared: &Shared, entries: Vec<Entry>) -> Result<()> {
@@ -423,15 +426,15 @@ impl Members {
         for tried in 0..TRIES {
             let standings = self.standings(shared)?;
             let is_new = self.refresh(shared)?;
-            if !is_new && self.is_settled {
+            if !is_new && self.is_settled() {
                 return Ok(standings);
             }
             // Of a board that somebody has locked the claim counts that was read after them.
             found = (!is_new).then_some(standings);
-            if !is_new && self.is_doubtful && tried >= DOUBTFUL_TRIES {
+            if !is_new && self.stability == Stability::Doubtful && tried >= DOUBTFUL_TRIES {
                 break;
             }
-            if !self.is_settled {
+            if !self.is_settled() {
                 // Somebody is just about to take the place of another, by what he has seen of the writers.
                 std::thread::sleep(UNSETTLED);
             }

@@ -407,8 +407,15 @@ impl WriteFragment {
         }
         let Some(region) = self.region.take() else { return Ok(()) };
         (self.loan, self.previous, self.observer) = (None, None, None);
-        // Where the board cannot be had, the runtime finds out by the region that it is gone.
-        let mut board = self.shared.board.lock().inspect_err(|_| self.shared.give_hint())?;
+        let mut board = match self.shared.board.lock() {
+            Ok(board) => board,
+            Err(error) => {
+                // The runtime finds out by the region that it is gone.
+                drop(region);
+                self.shared.give_hint();
+                return Err(error);
+            }
+        };
         match region.newest() {
             Some(newest) => {
                 board.add(Entry::Leave { number: self.number, from: newest.saturating_add(1) })?;

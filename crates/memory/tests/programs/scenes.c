@@ -6,6 +6,7 @@
 #include <fcntl.h>
 #include <linux/filter.h>
 #include <linux/seccomp.h>
+#include <linux/userfaultfd.h>
 #include <malloc.h>
 #include <pthread.h>
 #include <setjmp.h>
@@ -17,6 +18,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
@@ -803,6 +805,45 @@ static void forks(void) {
 }
 
 static volatile int is_over;
+// Gives each page that is touched first a content of its own.
+static void *serves_faults(void *descriptor) {
+    static char page[4096] __attribute__((aligned(4096)));
+    memset(page, 7, sizeof page);
+    struct uffd_msg message;
+    while (read(*(int *)descriptor, &message, sizeof message) == sizeof message) {
+        struct uffdio_copy copy = {.dst = message.arg.pagefault.address & ~(__u64)4095, .src = (uintptr_t)page, .len = 4096};
+        CHECK(!ioctl(*(int *)descriptor, UFFDIO_COPY, &copy));
+    }
+    return NULL;
+}
+
+// A program fills its memory itself as it is touched: mapped, grown, and of the heap.
+static void lazy(void) {
+    alarm(60);
+    free(block(16 * MIB));
+    static int descriptor;
+    CHECK((descriptor = (int)syscall(SYS_userfaultfd, O_CLOEXEC)) >= 0);
+    struct uffdio_api api = {.api = UFFD_API};
+    CHECK(!ioctl(descriptor, UFFDIO_API, &api));
+    pthread_t thread;
+    CHECK(!pthread_create(&thread, NULL, serves_faults, &descriptor));
+    int protection = PROT_READ | PROT_WRITE, flags = MAP_PRIVATE | MAP_ANONYMOUS;
+    char *mapped = mmap(NULL, 16 * MIB, protection, flags, -1, 0), *grown = mmap(NULL, 4 * MIB, protection, flags, -1, 0);
+    CHECK(mapped != MAP_FAILED && grown != MAP_FAILED);
+    grown = mremap(grown, 4 * MIB, 16 * MIB, MREMAP_MAYMOVE);
+    CHECK(grown != MAP_FAILED);
+    char *heap = (char *)(((uintptr_t)block(18 * MIB) + 2 * MIB - 1) & ~(2 * MIB - 1));
+    char *all[] = {mapped, grown, heap};
+    for (int i = 0; i < 3; i++) {
+        // What was written before stays.
+        all[i][5 * MIB] = 3;
+        struct uffdio_register range = {.range = {(uintptr_t)all[i], 16 * MIB}, .mode = UFFDIO_REGISTER_MODE_MISSING};
+        CHECK(!ioctl(descriptor, UFFDIO_REGISTER, &range));
+        for (size_t at = 0; at < 16 * MIB; at += 4096)
+            CHECK(all[i][at] == (at == 5 * MIB ? 3 : 7));
+    }
+}
+
 static char *written;
 static size_t written_bytes;
 static void *writes(void *unused) {
@@ -1311,6 +1352,98 @@ static void unheard(void) {
     CHECK(!pthread_join(thread, NULL));
 }
 
+static atomic_int is_read_enough;
+static atomic_long lines_read, all_flushed;
+
+// Reads lines into memory that grows, while it has the file.
+static void *reads_lines(void *path) {
+    while (!is_read_enough) {
+        FILE *file = fopen(path, "r");
+        CHECK(file);
+        char *line = NULL;
+        size_t bytes = 0;
+        // Each line is kept.
+        for (; getline(&line, &bytes, file) > 0; line = NULL, bytes = 0)
+            lines_read++;
+        fclose(file);
+    }
+    return path;
+}
+
+static void *flushes_all(void *unused) {
+    while (!is_read_enough) {
+        fflush(NULL);
+        all_flushed++;
+    }
+    return unused;
+}
+
+// A thread reads a file, another one flushes all, and this one forks: each goes on.
+static void files_and_forks(void) {
+    alarm(150);
+    char path[] = "/tmp/stillframe-lines-XXXXXX";
+    int descriptor = mkstemp(path);
+    FILE *file = fdopen(descriptor, "w");
+    CHECK(file);
+    for (int i = 0; i < 2000; i++)
+        fprintf(file, "%0300d\n", i);
+    fclose(file);
+    fill(block(12 * MIB), 12 * MIB, 1);
+    pthread_t reader, flusher;
+    CHECK(!pthread_create(&reader, NULL, reads_lines, path) && !pthread_create(&flusher, NULL, flushes_all, NULL));
+    for (int forks = 0; forks < 200 || lines_read < 200000 || all_flushed < 2000; forks++) {
+        pid_t child = fork();
+        CHECK(child >= 0 || errno == ENOMEM);
+        if (child == 0) {
+            // A child may use files, too.
+            fflush(NULL);
+            _exit(0);
+        }
+        CHECK(child < 0 || ended(child) == 0);
+    }
+    is_read_enough = 1;
+    CHECK(!pthread_join(reader, NULL) && !pthread_join(flusher, NULL));
+    unlink(path);
+}
+
+static char *written;
+static size_t written_bytes;
+static atomic_int is_written_enough;
+static void *writes_on(void *unused) {
+    while (!is_written_enough)
+        for (size_t at = 0; at < written_bytes; at += 65536)
+            written[at]++;
+    return unused;
+}
+
+// All of the pool is in use and written, and no descriptor is to be had: a child that could not copy all is an error of its fork.
+static void full_forks_unseen(void) {
+    alarm(150);
+    written = block(written_bytes = 60 * MIB);
+    fill(written, written_bytes, 1);
+    pthread_t thread;
+    CHECK(!pthread_create(&thread, NULL, writes_on, NULL));
+    while (open("/dev/null", O_RDONLY | O_CLOEXEC) >= 0)
+        ;
+    for (int i = 0; i < 20; i++) {
+        pid_t child = i % 2 ? fork() : _Fork();
+        if (child == 0)
+            _exit(0);
+        CHECK(child > 0 ? ended(child) == 0 : errno == ENOMEM);
+    }
+    // The last one has memory, and files can be had again.
+    is_written_enough = 1;
+    CHECK(!pthread_join(thread, NULL));
+    fill(block(1 * MIB), 1 * MIB, 1);
+    for (int descriptor = 3; descriptor < 64; descriptor++)
+        close(descriptor);
+    pid_t child = fork();
+    CHECK(child >= 0 || errno == ENOMEM);
+    if (child == 0)
+        _exit(0);
+    CHECK(child < 0 || ended(child) == 0);
+}
+
 static volatile long *forked;
 static pid_t (*forks_by)(void);
 static void forks_when_rung(int number) {
@@ -1391,6 +1524,9 @@ int main(int count, char **arguments) {
                {"aborts", aborts},   {"together", together}, {"small_stack", small_stack}, {"confined", confined},
                {"own_stack", own_stack}, {"rung_at", rung_at}, {"full_forks", full_forks},
                {"rung_forks", rung_forks},
+               {"files_and_forks", files_and_forks},
+               {"lazy", lazy},
+               {"full_forks_unseen", full_forks_unseen},
                {"advised", advised}, {"child_holes", child_holes},
                {"cancelled", cancelled}, {"unheard", unheard},
                {"fibers", fibers}, {"moves", moves}, {"holes", holes}};

@@ -144,10 +144,15 @@ impl Groups {
             brought.want(client);
             state.brought.insert(name.into(), brought.clone());
             let tell = self.tell.clone();
-            state.spawn("bring", move || {
+            let begun = state.spawn("bring", move || {
                 former.iter().for_each(|former| former.wait_for_end());
                 brought.run(&*tell);
-            })?;
+            });
+            if let Err(why) = begun {
+                // Nobody brings it. Who asks again tries that again.
+                state.brought.remove(name);
+                return Err(why);
+            }
         }
         state.clients.entry(client).or_default().push(name.into());
         Ok(())

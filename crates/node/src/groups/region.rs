@@ -150,16 +150,10 @@ impl RankRegion {
 
     /// Declares the variables of a version, if they are others than those of the one before.
     fn declare(&mut self, content: &Content) -> stillframe::Result<Vec<VariableId>> {
-        let Some(region) = &mut self.region else { return Ok(Vec::new()) };
-        if let Some((before, ids)) = &self.declared
-            && before.is_declared_as(content)
-        {
-            let both = before.variables.iter().zip(&content.variables).zip(ids);
-            for ((before, now), id) in both.filter(|((before, now), _)| before.shape != now.shape) {
-                debug_assert_eq!(before.meta.name, now.meta.name);
-                region.resize(*id, &now.shape)?;
-            }
-        } else {
+        if self.region.is_some() && self.declared.as_ref().is_some_and(|(before, _)| before.is_declared_as(content)) {
+            // What was resized in part is declared anew with the next version.
+            self.resize(content).inspect_err(|_| self.discard())?;
+        } else if let Some(region) = &mut self.region {
             for variable in self.declared.take().iter().flat_map(|(before, _)| &before.variables) {
                 region.remove(&variable.meta.name)?;
             }
@@ -184,6 +178,17 @@ impl RankRegion {
             }
             None => Ok(Vec::new()),
         }
+    }
+
+    /// Gives the variables the shapes that those of a version have.
+    fn resize(&mut self, content: &Content) -> stillframe::Result<()> {
+        let (Some(region), Some((before, ids))) = (&mut self.region, &self.declared) else { return Ok(()) };
+        let both = before.variables.iter().zip(&content.variables).zip(ids);
+        for ((before, now), id) in both.filter(|((before, now), _)| before.shape != now.shape) {
+            debug_assert_eq!(before.meta.name, now.meta.name);
+            region.resize(*id, &now.shape)?;
+        }
+        Ok(())
     }
 
     /// Publishes a version that was written whole.

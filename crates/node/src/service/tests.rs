@@ -104,6 +104,39 @@ fn writers_of_a_runtime_that_is_started_again_stand_against_none_of_its_former_n
     }
 }
 
+/// By that path no program finds its socket any more.
+#[test]
+fn a_runtime_ends_whatever_its_directory_is_called_and_though_it_was_removed() {
+    for is_removed in [false, true] {
+        let place = Place::new();
+        let dir = place.0.path().join("d".repeat(if is_removed { 1 } else { 120 }));
+        let service = Service::start(ServiceOptions { dir: dir.clone(), ..place.options("a") }).unwrap();
+        if is_removed {
+            // It may be writing there.
+            until("the directory is removed", || std::fs::remove_dir_all(&dir).is_ok() || !dir.exists());
+        }
+        let (ended, end) = std::sync::mpsc::channel();
+        thread::spawn(move || ended.send(service.leave().is_ok()));
+        end.recv_timeout(LONG).expect("it ends");
+    }
+}
+
+/// Homes that begin wait for all nodes, so that one which cannot begin is none.
+#[test]
+fn a_machine_whose_directory_cannot_be_written_is_no_node() {
+    let place = Place::new();
+    let _first = place.start("a");
+    let second = place.start("b");
+    let number = second.node();
+    drop(second);
+    std::fs::create_dir(place.options("b").dir.join(".objects/runtime.part")).unwrap();
+    until("it cannot begin", || match Service::start(place.options("b")) {
+        Err(Error::Running { .. }) => false,
+        ended => matches!(ended, Err(Error::Io { .. })),
+    });
+    assert_eq!(place.start("c").node(), Node(number.0 + 1), "no number was given to it");
+}
+
 /// Nobody told it of any of the numbers before.
 #[test]
 fn a_node_that_joins_later_knows_all_numbers_that_a_machine_had() {

@@ -35,7 +35,7 @@ impl Header {
     }
 
     pub(super) fn decode(bytes: &[u8]) -> Result<Header, String> {
-        let word = |at: usize| bytes[at..at + 8].iter().rev().fold(0, |word, byte| word << 8 | u64::from(*byte));
+        let word = |at: usize| word(bytes, at);
         if bytes[..8] != MAGIC {
             return Err("it does not begin as a board does".into());
         }
@@ -73,9 +73,13 @@ impl Header {
     }
 }
 
+fn word(bytes: &[u8], at: usize) -> u64 {
+    bytes[at..at + 8].iter().rev().fold(0, |word, byte| word << 8 | u64::from(*byte))
+}
+
 /// The claim in a header, if there is one.
 pub(super) fn claim(bytes: &[u8]) -> Result<Option<u64>, String> {
-    let word = |at: usize| bytes[at..at + 8].iter().rev().fold(0, |word, byte| word << 8 | u64::from(*byte));
+    let word = |at: usize| word(bytes, at);
     let claim = word(CLAIM_AT);
     match claim == !word(CLAIM_AT + 16) {
         true => Ok(Some(claim).filter(|claim| *claim != NO_CLAIM)),

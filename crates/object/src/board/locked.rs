@@ -6,7 +6,8 @@ use crate::error::{Error, Result};
 use std::collections::BTreeSet;
 use std::io::ErrorKind;
 use std::os::unix::fs::FileExt;
-use std::time::Duration;
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
 use stillframe_kernel::folder::Access;
 use stillframe_kernel::fork::Unforked;
 use stillframe_kernel::lock;
@@ -14,6 +15,25 @@ use stillframe_kernel::points;
 
 /// A board that is longer is written anew when at most half of its entries matter.
 const COMPACT_BYTES: u64 = 1 << 16;
+
+/// Tries to lock a board until that succeeds, at most so long.
+pub(super) fn try_within<T>(
+    limit: Duration,
+    path: impl Fn() -> PathBuf,
+    mut attempt: impl FnMut() -> Result<Option<T>>,
+) -> Result<T> {
+    let (begin, mut pause) = (Instant::now(), Duration::from_micros(20));
+    loop {
+        if let Some(locked) = attempt()? {
+            return Ok(locked);
+        }
+        if begin.elapsed() > limit {
+            return Err(Error::Locked { path: path(), waited: limit });
+        }
+        std::thread::sleep(pause);
+        pause = (pause * 2).min(Duration::from_millis(2));
+    }
+}
 
 /// A board that nobody else changes until this is dropped.
 #[derive(Debug)]

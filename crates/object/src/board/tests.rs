@@ -112,7 +112,7 @@ fn a_child_that_was_forked_while_a_board_was_locked_keeps_it_from_nobody() {
         drop(locked);
         assert!(board.try_lock().unwrap().is_some(), "written anew: {is_rewritten}");
         let news = board.read(&mut Position::default()).unwrap();
-        assert!(news.is_settled, "written anew: {is_rewritten}");
+        assert_eq!(news.stability, Stability::Settled, "written anew: {is_rewritten}");
     }
 }
 
@@ -261,10 +261,14 @@ fn a_program_that_may_only_read_keeps_nobody_from_a_board() {
     assert_eq!(board.read(&mut Position::default()).unwrap().claimed, Some(5));
     locked.add(attach(number)).unwrap();
     let news = board.read(&mut Position::default()).unwrap();
-    assert_eq!((news.claimed, news.is_settled), (None, false), "the claim has ended, and the board is locked");
+    assert_eq!(
+        (news.claimed, news.stability),
+        (None, Stability::Changing),
+        "the claim has ended, and the board is locked"
+    );
     drop(locked);
     let news = board.read(&mut Position::default()).unwrap();
-    assert_eq!((news.claimed, news.is_settled), (None, true), "who may write knows whether it is locked");
+    assert_eq!((news.claimed, news.stability), (None, Stability::Settled), "who may write knows whether it is locked");
     attached.detach().unwrap();
 }
 
@@ -286,7 +290,7 @@ fn a_claim_of_who_died_is_none_though_a_program_that_may_only_read_feigns_its_lo
     let _lock = lock_to_read(&board.path());
     let locked = board.lock().unwrap();
     let news = board.read(&mut Position::default()).unwrap();
-    assert_eq!((news.claimed, news.is_settled, news.entries.len()), (None, false, 1));
+    assert_eq!((news.claimed, news.stability, news.entries.len()), (None, Stability::Changing, 1));
     drop(locked);
 }
 

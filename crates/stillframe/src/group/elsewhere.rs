@@ -123,7 +123,10 @@ impl Elsewhere {
             Ok(stream)
         });
         state.stream = asked.ok().map(BufReader::new);
-        state.was_there |= state.stream.is_some();
+        if state.stream.is_some() {
+            // Why it was refused before is not why it is now.
+            (state.was_there, state.said) = (true, None);
+        }
     }
 }
 
@@ -139,7 +142,12 @@ impl State {
         let got = got.and_then(|()| stream.take(left).read_until(b'\n', &mut self.line));
         match got {
             Ok(_) if self.line.last() == Some(&b'\n') => {
-                self.said = said(&self.line).or(self.said.take());
+                if let Some(why) = refusal(&self.line) {
+                    // It says no more on this connection. What it cannot do now it may do later.
+                    (self.stream, self.said) = (None, Some(Said { is_here: false, why }));
+                } else {
+                    self.said = said(&self.line).or(self.said.take());
+                }
                 self.line.clear();
                 true
             }
@@ -155,6 +163,12 @@ impl State {
             }
         }
     }
+}
+
+/// Why it does not bring the group.
+fn refusal(line: &[u8]) -> Option<String> {
+    let reply: Value = serde_json::from_slice(line).ok()?;
+    Some(format!("the runtime of this node does not bring them: {}", reply.get("failed")?.as_str()?))
 }
 
 fn said(line: &[u8]) -> Option<Said> {
@@ -175,5 +189,7 @@ mod tests {
         for line in [&b"{}"[..], b"[1]", b"\xff", br#"{"ranks":{"is_here":1,"why":""}}"#, br#"{"failed":"no"}"#] {
             assert_eq!(said(line), None);
         }
+        assert_eq!(refusal(br#"{"failed":"no"}"#).unwrap(), "the runtime of this node does not bring them: no");
+        assert_eq!(refusal(br#"{"ranks":{"is_here":true,"why":""}}"#), None);
     }
 }

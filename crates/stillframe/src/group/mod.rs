@@ -305,8 +305,8 @@ impl Group {
     /// (for ever, for `None`).
     ///
     /// # Errors
-    /// [`Error::SlowRank`] when the time is over; [`Error::ProducerGone`] if all ranks ended by themselves at the same
-    /// version; [`Error::RankGone`] if a rank that is gone would have to publish it.
+    /// [`Error::SlowRank`] when the time is over, [`Error::Timeout`] if a polite process had no turn in it; [`Error::ProducerGone`] if
+    /// all ranks ended by themselves at the same version; [`Error::RankGone`] if a rank that is gone would have to publish it.
     pub fn next_after(&self, version: Option<u64>, timeout: Option<Duration>) -> Result<GroupSnapshot> {
         self.wait_for(version, timeout, |group, members| group.take(members, Pick::Oldest, version))
     }
@@ -564,7 +564,7 @@ impl Iterator for GroupSnapshots {
                 self.last = Some(snapshot.version());
                 Some(Ok(snapshot))
             }
-            Err(Error::ProducerGone { .. } | Error::SlowRank { .. }) => None,
+            Err(Error::ProducerGone { .. } | Error::SlowRank { .. } | Error::Timeout { .. }) => None,
             Err(error) => {
                 self.is_over = true;
                 Some(Err(error))

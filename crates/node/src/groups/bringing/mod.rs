@@ -174,7 +174,11 @@ impl Bringing {
         if !followed.as_ref().is_some_and(|followed| followed.contains(&from)) {
             return self.leave(from);
         }
-        state.lost.remove(&from);
+        // What a node has is lost no more, whatever node had it before.
+        state.lost.retain(|node, lost| {
+            lost.retain(|rank| ranks.ranks.iter().all(|told| told.rank != *rank));
+            *node != from && !lost.is_empty()
+        });
         state.told.hear(from, ranks);
         state.has_news = true;
         self.changed.notify_all();
@@ -477,23 +481,5 @@ impl Bringing {
             }
         }
         Ok(())
-    }
-
-    /// Shows that ranks ended from which nothing will come any more; those of nodes that were lost once observers were told of that.
-    fn end_ranks(&self, work: &mut Work, places: &BTreeMap<u32, (Node, RankTold)>, is_said: bool) {
-        let is_lost = |rank: &u32| is_said && self.state().lost.values().any(|ranks| ranks.contains(rank));
-        for (rank, region) in &work.ranks {
-            let ended = match places.get(rank) {
-                Some((_, told)) if told.lives => None,
-                Some((_, told)) => {
-                    let is_past = |(_, other): &(Node, RankTold)| !other.lives || other.newest >= told.newest;
-                    places.values().all(is_past).then_some(told.ended)
-                }
-                None => is_lost(rank).then_some(false),
-            };
-            if let Some(by_itself) = ended {
-                lock(region).end(by_itself);
-            }
-        }
     }
 }

@@ -1,6 +1,6 @@
 //! How it stands with a group, as those are told who want it.
 
-use super::{Bringing, Failure, SILENCE, Tell, Work};
+use super::{Bringing, Failure, SILENCE, Tell, Work, lock};
 use std::collections::{BTreeMap, BTreeSet};
 use stillframe_object::runtime::Reply;
 use stillframe_roster::writer::Node;
@@ -14,6 +14,24 @@ pub(super) struct Standing {
 }
 
 impl Bringing {
+    /// Shows that ranks ended from which nothing will come any more; those of nodes that were lost once observers were told of that.
+    pub(super) fn end_ranks(&self, work: &mut Work, places: &BTreeMap<u32, (Node, RankTold)>, is_said: bool) {
+        let is_lost = |rank: &u32| is_said && self.state().lost.values().any(|ranks| ranks.contains(rank));
+        for (rank, region) in &work.ranks {
+            let ended = match places.get(rank) {
+                Some((_, told)) if told.lives => None,
+                Some((_, told)) => {
+                    let is_past = |(_, other): &(Node, RankTold)| !other.lives || other.newest >= told.newest;
+                    places.values().all(is_past).then_some(told.ended)
+                }
+                None => is_lost(rank).then_some(false),
+            };
+            if let Some(by_itself) = ended {
+                lock(region).end(by_itself);
+            }
+        }
+    }
+
     /// How it stands now, if that can be said.
     pub(super) fn standing(&self, work: &Work, places: &BTreeMap<u32, (Node, RankTold)>) -> Option<Standing> {
         let state = self.state();

@@ -189,6 +189,46 @@ fn a_version_is_here_only_once_it_was_published() {
     wait("the version is not here", || played.is_here().then_some(()));
 }
 
+/// Whatever node had it before, and was lost.
+#[test]
+fn a_rank_whose_runtime_is_started_again_has_not_ended() {
+    let played = Played::new();
+    let (fourth, fifth) = (Node(4), Node(5));
+    let join = |node| {
+        played.cluster.0.lock().unwrap().push(node);
+        played.groups.connected(node);
+    };
+    let bring = |node, version, count| {
+        played.tell_ranks_of(OTHER, &[0], version);
+        played.tell_ranks_of(node, &[1], version);
+        let (first, _) = played.post.get(count);
+        let (second, _) = played.post.get(count + 1);
+        assert_eq!((first.fetch, first.version, second.version), (second.fetch, version, version));
+        played.send_rank(first.fetch, 0, SMALL);
+        played.send_rank_of(node, first.fetch, 1, SMALL);
+    };
+    let observe = || stillframe::Observer::options().dir(played.dir.path()).open("heat/1");
+    let newest = || observe().ok()?.newest_number();
+    played.want();
+    join(THIRD);
+    bring(THIRD, 1, 0);
+    wait("the version is not here", || (newest() == Some(1)).then_some(()));
+    played.groups.lose(THIRD, false);
+    join(fourth);
+    bring(fourth, 2, 2);
+    wait("the next version is not here", || (newest() == Some(2)).then_some(()));
+    let rank = observe().unwrap();
+    let told = played.told.lock().unwrap().len();
+    played.groups.lose(fourth, true);
+    wait("nothing is said of it", || (played.told.lock().unwrap().len() > told).then_some(()));
+    let said = played.told.lock().unwrap()[told..].to_vec();
+    assert!(!format!("{said:?}").contains("is lost"), "{said:?}");
+    join(fifth);
+    bring(fifth, 3, 4);
+    wait("the last version is not here", || (newest() == Some(3)).then_some(()));
+    assert!(rank.producer_alive());
+}
+
 #[test]
 fn nothing_is_said_of_a_group_that_nobody_wants_any_more() {
     let played = Played::new();

@@ -189,24 +189,38 @@ impl Played {
 
     /// The other node's ranks of a group of two, all of them.
     pub(super) fn tell_ranks(&self, version: u64) {
-        let rank = |rank| RankTold { rank, lives: true, ended: false, begun_ago_ns: 1, newest: Some(version) };
-        let ranks = (0..2).map(rank).collect();
+        self.tell_ranks_of(OTHER, &[0, 1], version);
+    }
+
+    /// A node's ranks of a group of two.
+    pub(super) fn tell_ranks_of(&self, from: Node, ranks: &[u32], version: u64) {
+        let rank =
+            |rank: &u32| RankTold { rank: *rank, lives: true, ended: false, begun_ago_ns: 1, newest: Some(version) };
+        let ranks = ranks.iter().map(rank).collect();
         let runs = vec![RunTold { run: 7, begun_ago_ns: 1, seen_ago_ns: 0 }];
         let versions = vec![RankVersion { version, run: 7 }];
         let group = "heat".into();
-        self.hear(OTHER, Message::GroupRanks(GroupRanks { group, size: 2, ranks, runs, versions }));
+        self.hear(from, Message::GroupRanks(GroupRanks { group, size: 2, ranks, runs, versions }));
     }
 
     pub(super) fn describe(&self, fetch: u64, rank: u32, content: &str) {
+        self.describe_of(OTHER, fetch, rank, content);
+    }
+
+    fn describe_of(&self, from: Node, fetch: u64, rank: u32, content: &str) {
         let rank = GroupRank { fetch, rank, published_ns: 1, content: content.into() };
-        self.hear(OTHER, Message::GroupRank(rank));
+        self.hear(from, Message::GroupRank(rank));
     }
 
     pub(super) fn send_rank(&self, fetch: u64, rank: u32, content: &str) {
-        self.describe(fetch, rank, content);
+        self.send_rank_of(OTHER, fetch, rank, content);
+    }
+
+    pub(super) fn send_rank_of(&self, from: Node, fetch: u64, rank: u32, content: &str) {
+        self.describe_of(from, fetch, rank, content);
         let piece = GroupPiece { fetch, rank, variable: 0, offset: 0 };
-        self.groups.receive(OTHER, Message::GroupPiece(piece), &mut &[1_u8; 8][..]);
-        self.hear(OTHER, Message::GroupSent(GroupSent { fetch, rank }));
+        self.groups.receive(from, Message::GroupPiece(piece), &mut &[1_u8; 8][..]);
+        self.hear(from, Message::GroupSent(GroupSent { fetch, rank }));
     }
 
     /// A program wants the group, and the other node is asked to tell of it.
