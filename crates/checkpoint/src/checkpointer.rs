@@ -15,12 +15,13 @@ pub use options::CheckpointerOptions;
 
 use crate::status::Status;
 use crate::{Error, Result, Saver};
+use options::find;
 use shared::{Command, Record, Shared};
 use std::path::Path;
 use std::sync::{Arc, Condvar, Mutex};
 use std::time::Duration;
 use stillframe_kernel::thread::Thread;
-use watch::{Watch, find};
+use watch::Watch;
 
 /// Versions saved at once: more share the same disk.
 const SAVERS_MAX: usize = 4;

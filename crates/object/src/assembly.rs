@@ -13,7 +13,7 @@ use crate::waiting::HEARD;
 use drepl::Schema;
 use drepl::dataset::LeafId;
 use std::time::Duration;
-use stillframe::{Arena, Attributes, DType, Declaration, Kind, Observer, Order, Region, Snapshot, VariableId};
+use stillframe::{Arena, Attributes, DType, Declaration, Kind, Observer, Order, Outcome, Region, Snapshot, VariableId};
 use stillframe_kernel::folder;
 
 /// The version's attribute with the text of its object.
@@ -64,6 +64,12 @@ fn leaves(schema: &Schema) -> impl Iterator<Item = Leaf> {
 }
 
 impl Assembly {
+    /// How many bytes all elements of a version take.
+    pub fn version_bytes(object: &Object) -> u64 {
+        let leaves = object.schema().dataset().leaves();
+        leaves.iter().map(|leaf| leaf.elements() * leaf.primitive.size_bytes()).sum()
+    }
+
     /// A region without a version, with room for `versions` of them at a time. Records become one variable for each of
     /// their fields, called `mesh.rho`.
     ///
@@ -71,7 +77,7 @@ impl Assembly {
     /// Environment if there is no memory for it.
     pub fn new(object: &Object, versions: usize) -> Result<Assembly> {
         let dataset = object.schema().dataset();
-        let bytes: u64 = dataset.leaves().iter().map(|leaf| leaf.elements() * leaf.primitive.size_bytes()).sum();
+        let bytes = Assembly::version_bytes(object);
         // Each variable takes whole windows.
         let windows = (dataset.leaves().len() as u64 + 1) * (2 << 20);
         let length = (bytes + windows).saturating_mul(versions as u64 + 2).saturating_add(SPARE_BYTES);
@@ -155,8 +161,13 @@ impl Assembly {
         for (name, value) in &self.attributes {
             publication = publication.attr(name, value.clone());
         }
-        publication.commit()?;
-        Ok(true)
+        match publication.commit()?.outcome {
+            Outcome::Published => Ok(true),
+            Outcome::Skipped => {
+                let (name, why) = (self.region.name().into(), "there is no room for the version".into());
+                Err(Error::Plan { name, why, is_timeout: true })
+            }
+        }
     }
 
     /// Looks at the region.

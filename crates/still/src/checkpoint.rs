@@ -102,8 +102,8 @@ pub struct Args {
     #[arg(long)]
     all: bool,
     /// With --all, hold at most H versions, 1 to 32 [default: 8]
-    #[arg(long, value_name = "H", requires = "all")]
-    held: Option<usize>,
+    #[arg(long, value_name = "H", requires = "all", value_parser = clap::value_parser!(u16).range(1..=32))]
+    held: Option<u16>,
     /// With --all, hold at most so much memory, such as 2G [default: a quarter of what is available]
     #[arg(long, value_name = "BYTES", requires = "all", value_parser = units::parse_bytes)]
     held_bytes: Option<u64>,
@@ -179,6 +179,8 @@ impl Args {
             every_time: self.every_seconds,
             when: self.when.as_deref().map(When::parse).transpose()?,
             all: self.all,
+            held: self.held.map_or(CheckpointerOptions::HELD, usize::from),
+            held_bytes: self.held_bytes,
             once: self.once,
             at_end: self.at_end,
             follow: self.follow,
@@ -196,11 +198,8 @@ impl Args {
         wait: Duration,
         events: &Sender<Event>,
     ) -> Result<Checkpointer, Failure> {
-        let (events, finish) = (events.clone(), follower.map(Follower::finisher));
+        let events = events.clone();
         let options = self.options(context, follower.is_some(), wait)?.listen(move |event| {
-            if let (Some(finish), Some(version)) = (&finish, ended_with(event)) {
-                finish(version);
-            }
             // Whoever read them has ended.
             let _ = events.send(event.clone());
         });
@@ -238,7 +237,7 @@ impl Args {
             options = options.share(share);
         }
         if let Some(held) = self.held {
-            options = options.held(held);
+            options = options.held(usize::from(held));
         }
         if let Some(bytes) = self.held_bytes {
             options = options.held_bytes(bytes);
@@ -316,7 +315,8 @@ impl Interrupts {
         {
             follower.stop();
         }
-        if self.count > 1 {
+        // Its last status has what the follower left.
+        if self.count > 1 && follower.is_none_or(Follower::has_ended) {
             checkpointer.cancel();
         }
     }
@@ -337,6 +337,13 @@ impl Interrupts {
     }
 }
 
+/// What is in the way at the begin: what an earlier run left unsaved.
+fn inherited(former: Option<&Status>) -> Obstacle {
+    let obstacle = Obstacle::default();
+    former.iter().for_each(|former| obstacle.inherit(former));
+    obstacle
+}
+
 /// Saves versions of one region, group or object until that is over. `former` is what an earlier run left unsaved, and `wait` is for the
 /// program to begin.
 fn save(
@@ -348,8 +355,7 @@ fn save(
     teller: &mut Teller<'_>,
 ) -> Result<Run, Failure> {
     let (sender, events) = channel();
-    let obstacle = Obstacle::default();
-    former.iter().for_each(|former| obstacle.inherit(former));
+    let mut obstacle = inherited(former);
     let mut follower = args.follow(context, &obstacle, &sender)?;
     let mut checkpointer = args.start(context, follower.as_ref(), &obstacle, wait, &sender)?;
     // What is waited for may turn out to be an object; then it is begun with once more.
@@ -362,12 +368,17 @@ fn save(
         let event = events.recv_timeout(interrupts.patience());
         interrupts.hear(signals, follower.as_ref(), &checkpointer);
         if interrupts.pass_on(follower.as_ref(), &checkpointer)
+            && interrupts.count == 1
             && let Some(saving) = checkpointer.status().saving.first()
         {
             teller.say(context.out, &format!("finishing version {}; once more drops it", saving.version));
         }
         if interrupts.count > 0 || matches!(&event, Ok(Event::Attached { .. })) {
             again = None;
+        }
+        if event.is_err() && again.is_some() {
+            // Another one's than that of the checkpointer which ends then.
+            obstacle = inherited(former);
         }
         if event.is_err()
             && let Some(sender) = &again
@@ -395,17 +406,8 @@ fn save(
     teller.clear(context.out);
     let status = ended?;
     let followed = followed.inspect_err(|_| teller.end(context.out, &status))?;
-    let end = followed.filter(|_| interrupts.count == 0).map_or(End::Over, |ending| ending.end);
+    let end = followed.filter(|_| interrupts.count == 0).unwrap_or(End::Over);
     Ok(Run { status, is_object, end })
-}
-
-/// The version that is dealt with, saved or not.
-fn ended_with(event: &Event) -> Option<u64> {
-    match event {
-        Event::Saved(saved) => Some(saved.version),
-        Event::Failed { version, .. } => Some(*version),
-        _ => None,
-    }
 }
 
 #[cfg(test)]

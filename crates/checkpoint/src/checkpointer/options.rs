@@ -6,11 +6,9 @@ use crate::when::When;
 use crate::{Error, Event, Result, SaveOptions};
 use std::path::PathBuf;
 use std::time::Duration;
-use stillframe::{Arena, inspect};
+use stillframe::{AnyObserver, Arena, Observer, Polite, inspect};
 use stillframe_kernel::priority::NICE_MAX;
 
-/// Versions held at once if all are to be saved, unless asked for otherwise.
-const HELD: usize = 8;
 /// A tenth of the weight of a thread that does not step back.
 const NICE: u32 = 10;
 
@@ -63,7 +61,7 @@ impl Default for CheckpointerOptions {
             at_end: false,
             once: false,
             all: false,
-            held: HELD,
+            held: CheckpointerOptions::HELD,
             held_bytes: None,
             save: SaveOptions::default(),
             nice: NICE,
@@ -78,6 +76,9 @@ impl Default for CheckpointerOptions {
 }
 
 impl CheckpointerOptions {
+    /// Versions that are held at once with [`all`](Self::all), unless [`held`](Self::held) says otherwise.
+    pub const HELD: usize = 8;
+
     /// Options that ask for nothing: every version is due.
     pub fn new() -> CheckpointerOptions {
         CheckpointerOptions::default()
@@ -238,5 +239,23 @@ impl CheckpointerOptions {
             return refuse("held_bytes", "no version can be held in 0 bytes");
         }
         Ok(())
+    }
+}
+
+/// Looks at what has this name; `None` if nothing has.
+pub(super) fn find(options: &CheckpointerOptions, name: &str) -> Result<Option<AnyObserver>> {
+    let looking = Observer::options().dir(&options.regions);
+    let looking = match &options.arena {
+        Some(arena) => looking.arena(arena),
+        None => looking,
+    };
+    let looking = match options.share.filter(|_| !options.all && !options.once) {
+        Some(share) => looking.polite(Polite::new().share(share).keep_class()),
+        None => looking,
+    };
+    match looking.open_any(name) {
+        Ok(target) => Ok(Some(target)),
+        Err(stillframe::Error::NoRegion { .. }) => Ok(None),
+        Err(error) => Err(error.into()),
     }
 }

@@ -115,9 +115,10 @@ impl Record {
         // The error is that of the newest version.
         let is_newer = hindered.last() > unsaved.last();
         let (newer, older) = if is_newer { (why, self.unsaved.error()) } else { (self.unsaved.error(), why) };
-        status.error = self.error.clone().filter(|_| self.failed).or(newer).or(older).or(self.error.clone());
+        let fatal = self.error.clone().filter(|_| self.failed).or_else(|| self.obstacle.fatal());
+        status.error = fatal.or(newer).or(older).or(self.error.clone());
         let all: BTreeSet<u64> = unsaved.into_iter().chain(hindered).collect();
-        let is_unsafe = self.failed || !all.is_empty() || self.obstacle.has_former();
+        let is_unsafe = self.failed || !all.is_empty() || self.obstacle.has_failed();
         status.unsaved = all.into_iter().collect();
         status.missed += self.obstacle.missed();
         status.updated_ns = unix_ns();
@@ -170,6 +171,7 @@ impl Shared {
         record.watching = false;
         // Nobody tries them again.
         record.unsaved.take_held();
+        record.obstacle.give_up_pending(record.unsaved.error().as_deref());
         if let Err(error) = ended {
             record.failed = true;
             record.error = Some(error.to_string());
@@ -253,7 +255,8 @@ impl Shared {
         let mut missed = Vec::new();
         if saved.is_err() {
             // What is in the way is known here from now on.
-            record.obstacle.remove(version);
+            let is_given_up = held.is_none() || !record.watching;
+            record.obstacle.fail(version, is_given_up);
         }
         let event = match saved {
             Ok(saved) => {

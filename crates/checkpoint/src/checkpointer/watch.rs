@@ -3,14 +3,14 @@
 //! It never touches the store, so that a file system that hangs stops saving and nothing else.
 
 use super::event::Event;
-use super::options::CheckpointerOptions;
+use super::options::{CheckpointerOptions, find};
 use super::shared::{Command, Record, Shared};
 use crate::position::Position;
 use crate::schedule::Schedule;
 use crate::{Error, Result};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
-use stillframe::{AnyObserver, AnySnapshot, Observer, Polite};
+use stillframe::{AnyObserver, AnySnapshot};
 use stillframe_kernel::{memory, points};
 
 /// Longest sleep before it asks whether it is to end, or the producer is gone.
@@ -33,6 +33,8 @@ pub(super) struct Watch {
     taken: Option<(u64, u64)>,
     /// Whether the condition was decided for a version.
     is_decided: bool,
+    /// Whether the producer was gone before the look at hand, in which there is no version.
+    is_gone: bool,
     rank_gone: bool,
 }
 
@@ -62,6 +64,7 @@ impl Watch {
             position: None,
             taken: None,
             is_decided: false,
+            is_gone: false,
             rank_gone: false,
         }
     }
@@ -78,6 +81,9 @@ impl Watch {
                 Look::On => {}
                 Look::Gone => {
                     self.finish(&target)?;
+                    if self.has_more(&target) {
+                        continue;
+                    }
                     if self.options().once || !self.wait_next()? {
                         return Ok(());
                     }
@@ -89,6 +95,17 @@ impl Watch {
                 Command::Finish | Command::Cancel => return Ok(()),
             }
         }
+    }
+
+    /// Whether versions are there that are all to be saved and were not looked at.
+    fn has_untaken(&self, target: &AnyObserver) -> bool {
+        let is_each_due = self.options().all && (self.schedule.every.is_some() || self.options().when.is_some());
+        is_each_due && target.next_after(self.schedule.seen(), Some(Duration::ZERO)).is_ok()
+    }
+
+    /// Whether a program that is gone left such versions, and nothing stands in the way.
+    fn has_more(&self, target: &AnyObserver) -> bool {
+        self.command() == Command::Run && self.shared.record().unsaved.is_empty() && self.has_untaken(target)
     }
 
     fn options(&self) -> &CheckpointerOptions {
@@ -113,12 +130,14 @@ impl Watch {
                 | Engine::MixedRuns { .. },
             ) => {
                 self.nap(TICK);
-                let is_alive = self.target.as_ref().is_some_and(AnyObserver::is_alive);
-                Ok(if is_alive { Look::On } else { Look::Gone })
+                let is_alive = self.is_alive();
+                // It may have published and ended since the look.
+                let was_gone = std::mem::replace(&mut self.is_gone, !is_alive);
+                Ok(if is_alive || !was_gone { Look::On } else { Look::Gone })
             }
             Error::Engine(Engine::ProducerGone { .. } | Engine::NoRegion { .. }) => Ok(Look::Gone),
             Error::Engine(error @ Engine::RankGone { .. }) => {
-                if !self.target.as_ref().is_some_and(AnyObserver::is_alive) {
+                if !self.is_alive() {
                     return Ok(Look::Gone);
                 }
                 if !std::mem::replace(&mut self.rank_gone, true) {
@@ -129,6 +148,10 @@ impl Watch {
             }
             error => Err(error),
         }
+    }
+
+    fn is_alive(&self) -> bool {
+        self.target.as_ref().is_some_and(AnyObserver::is_alive)
     }
 
     /// Sleeps, but not when it is to end.
@@ -173,7 +196,7 @@ impl Watch {
                 let place = if is_new { Position::before } else { Position::behind };
                 self.position = first.as_ref().map(place);
                 self.schedule.begin(first.map(|first| first.version()));
-                (self.taken, self.rank_gone) = (None, false);
+                (self.taken, self.is_gone, self.rank_gone) = (None, false, false);
                 self.shared.tell(match is_first {
                     true => Event::Attached { ranks: target.size(), newest },
                     false => Event::NewRun { newest },
@@ -366,7 +389,10 @@ impl Watch {
         self.position = Some(Position::behind(&held));
         self.schedule.take(version, now);
         let mut record = self.shared.record();
-        record.unsaved.stop_waiting();
+        // Without `all` this one is tried in the place of what failed.
+        if !self.options().all {
+            record.unsaved.stop_waiting();
+        }
         let room = if self.options().all { self.options().held } else { 1 };
         let mut left_out = None;
         if record.queue.len() >= room {
@@ -386,7 +412,8 @@ impl Watch {
     fn finish(&mut self, target: &AnyObserver) -> Result<()> {
         for is_again in [false, true] {
             let failed = self.drain();
-            let is_last_due = self.options().at_end && !is_again;
+            // Those before it come first.
+            let is_last_due = self.options().at_end && !is_again && !self.has_untaken(target);
             if !(failed || is_last_due) || self.command() >= Command::Finish {
                 return Ok(());
             }
@@ -401,8 +428,7 @@ impl Watch {
                 Err(error) if error.code() == NO_VERSION || !target.is_current() => return Ok(()),
                 Err(error) => return self.forgive(error.into()).map(|_| ()),
             };
-            let is_taken = self.taken == Some((held.version(), held.published_ns()));
-            if !(is_taken && (is_back || !failed)) {
+            if self.taken != Some((held.version(), held.published_ns())) || !is_back && failed {
                 self.hand_over(held);
             }
         }
@@ -456,55 +482,8 @@ impl Watch {
     }
 }
 
-/// Looks at what has this name; `None` if nothing has.
-pub(super) fn find(options: &CheckpointerOptions, name: &str) -> Result<Option<AnyObserver>> {
-    let looking = Observer::options().dir(&options.regions);
-    let looking = match &options.arena {
-        Some(arena) => looking.arena(arena),
-        None => looking,
-    };
-    let looking = match options.share.filter(|_| !options.all && !options.once) {
-        Some(share) => looking.polite(Polite::new().share(share).keep_class()),
-        None => looking,
-    };
-    match looking.open_any(name) {
-        Ok(target) => Ok(Some(target)),
-        Err(stillframe::Error::NoRegion { .. }) => Ok(None),
-        Err(error) => Err(error.into()),
-    }
-}
-
 /// The number of the error that nothing was published.
 const NO_VERSION: i32 = 103;
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::checkpointer::Checkpointer;
-    use crate::checkpointer::tests::shared;
-    use stillframe::Region;
-
-    #[test]
-    fn versions_that_come_and_go_between_attaching_and_the_first_look_are_told() {
-        for (options, missed) in [
-            (Checkpointer::options(), 3),
-            (Checkpointer::options().all(true), 3),
-            (Checkpointer::options().every(5), 1),
-            (Checkpointer::options().when("true").unwrap(), 3),
-        ] {
-            let dir = tempfile::Builder::new().prefix("checkpointer-").tempdir_in("/dev/shm").unwrap();
-            let (regions, to) = (dir.path().join("regions"), dir.path().join("store"));
-            let mut region = Region::options().dir(&regions).create("r").unwrap();
-            region.array::<f64>("u", &[4]).unwrap();
-            region.publish(10).commit().unwrap();
-            let shared = Arc::new(shared(options.dir(&regions), &to));
-            let mut watch = Watch::new(shared.clone(), find(&shared.options, "r").unwrap());
-            let target = watch.attach().unwrap().unwrap();
-            for version in [11, 12, 15] {
-                region.publish(version).commit().unwrap();
-            }
-            watch.look(&target).unwrap();
-            assert_eq!(shared.record().status.missed, missed);
-        }
-    }
-}
+mod tests;

@@ -6,6 +6,8 @@
 mod backlog;
 mod due;
 mod follow;
+mod limits;
+mod unread;
 
 pub use due::Due;
 
@@ -16,12 +18,13 @@ use backlog::Backlog;
 use due::Position;
 use follow::Follow;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::Sender;
 use std::thread::JoinHandle;
 use stillframe::Arena;
 use stillframe_checkpoint::{Event, Obstacle};
 use stillframe_object::Assembly;
+use unread::Unread;
 
 /// The thread that puts versions together.
 #[derive(Debug)]
@@ -29,10 +32,8 @@ pub struct Follower {
     arena: Arena,
     /// By which name the region is found in the arena.
     name: String,
-    /// The version that was saved, or given up, last.
-    done: Arc<AtomicU64>,
     ends: Arc<AtomicBool>,
-    thread: Option<JoinHandle<Result<Ending, Failure>>>,
+    thread: Option<JoinHandle<Result<End, Failure>>>,
 }
 
 /// Why an object is followed no more.
@@ -44,14 +45,6 @@ pub enum End {
     NextRun,
 }
 
-/// How the following of an object ended.
-#[derive(Debug)]
-pub struct Ending {
-    pub end: End,
-    /// The region, where it was to end: it is there for as long as this.
-    _assembly: Option<Assembly>,
-}
-
 impl Follower {
     /// Begins to follow the object of a name, if that is one. What is due and cannot be read gets into the obstacle.
     pub fn begin(
@@ -61,29 +54,35 @@ impl Follower {
         obstacle: &Obstacle,
         events: &Sender<Event>,
     ) -> Result<Option<Follower>, Failure> {
-        let (done, ends) = (Arc::new(AtomicU64::new(0)), Arc::new(AtomicBool::new(false)));
+        let ends = Arc::new(AtomicBool::new(false));
         let asked = ends.clone();
         let options = options(context).interrupt(move || asked.load(Ordering::Acquire));
         let Some(object) = find_in(context, &options, name)? else { return Ok(None) };
-        // One is being saved, and the next is put together after it; but with all of them several wait for that.
-        let assembly = Assembly::new(&object, if due.all { 8 } else { 1 })?;
+        let room = due.room(Assembly::version_bytes(&object));
+        let assembly = Assembly::new(&object, room)?;
         let (arena, name) = (assembly.arena().clone(), object.name().to_owned());
         let follow = Follow {
             objects: options.look()?,
             position: Position { seen: object.description().initial, ..Position::default() },
+            newest: object.newest()?,
+            unread: Unread::default(),
             object,
             assembly,
             backlog: Backlog::new(due.all, obstacle, events),
             due,
+            room,
             events: events.clone(),
-            done: done.clone(),
+            obstacle: obstacle.clone(),
             ends: ends.clone(),
             gone: None,
             is_decided: false,
             is_last: false,
+            is_last_read: false,
+            failures: 0,
+            hindered: None,
         };
         let thread = std::thread::Builder::new().name("still-object".into()).spawn(move || follow.run())?;
-        Ok(Some(Follower { arena, name, done, ends, thread: Some(thread) }))
+        Ok(Some(Follower { arena, name, ends, thread: Some(thread) }))
     }
 
     /// Where the region lies.
@@ -94,12 +93,6 @@ impl Follower {
     /// What the region is called there.
     pub fn name(&self) -> &str {
         &self.name
-    }
-
-    /// What hears that a version was saved that was put together, or could not be.
-    pub fn finisher(&self) -> impl Fn(u64) + Send + Sync + 'static {
-        let done = self.done.clone();
-        move |version| _ = done.fetch_max(version, Ordering::AcqRel)
     }
 
     /// Puts no further versions together, and ends what the thread waits for.
@@ -113,11 +106,11 @@ impl Follower {
     }
 
     /// Waits for the end of the thread, and returns what ended it.
-    pub fn join(mut self) -> Result<Ending, Failure> {
+    pub fn join(mut self) -> Result<End, Failure> {
         self.stop();
         match self.thread.take().map(JoinHandle::join) {
             Some(Ok(ended)) => ended,
-            None => Ok(Ending { end: End::Over, _assembly: None }),
+            None => Ok(End::Over),
             Some(Err(_)) => {
                 Err(Failure::Problem("the thread that follows the object ended by a fault; report it".into()))
             }

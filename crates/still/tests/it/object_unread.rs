@@ -180,15 +180,115 @@ fn what_one_run_left_unsaved_is_a_failure_until_a_version_of_the_next_is_safe() 
     }
 }
 
+/// Rules by which version 1 is due as soon as it is there.
+const RULES: [&[&str]; 6] =
+    [&["--once"], &["--all"], &["--every", "1"], &["--every-seconds", "600"], &["--when", "true"], &[]];
+
+fn silent_heat() -> (Heat, std::fs::File) {
+    let heat = Heat::new();
+    let runtime = heat.start_runtime_that(|_| Answer::Silence);
+    (heat, runtime)
+}
+
+/// It ends at once, whatever the version takes, which is not saved.
 #[test]
-fn who_is_ended_while_a_version_is_read_ends_at_once() {
-    for rules in [&[][..], &["--all"], &["--once"]] {
-        let heat = Heat::new();
-        let _runtime = heat.start_runtime_that(|_| Answer::Silence);
-        let saver = heat.saver_that_reads(3_600_000, rules);
+fn who_is_ended_while_a_version_is_read_that_is_due_says_that_it_is_not_saved() {
+    for rules in RULES {
+        let (heat, _runtime) = silent_heat();
+        // With a condition it is not known whether it is due before it can be read.
+        let (is_asked, saver) = (rules.contains(&"--when"), heat.saver_that_reads(3_600_000, rules));
         until("it asks for the version", || !heat.wanted.lock().unwrap().is_empty());
         saver.terminate();
-        let (code, last, complaint) = saver.end();
-        assert_eq!((code, complaint.as_str()), (Some(0), ""), "{rules:?}: {last}");
+        match is_asked {
+            true => assert_eq!(saver.end().0, Some(0)),
+            false => saver.assert_fails(&format!("{rules:?}")),
+        }
     }
+    let (mut heat, _runtime) = silent_heat();
+    let saver = heat.saver_that_reads(3_600_000, &["--at-end"]);
+    heat.detach(1);
+    until("it asks for the last version", || !heat.wanted.lock().unwrap().is_empty());
+    saver.terminate();
+    saver.assert_fails("--at-end");
+}
+
+#[test]
+fn an_object_that_is_removed_while_a_version_is_read_that_is_due_has_one_that_is_not_saved() {
+    for rules in RULES.into_iter().filter(|rules| !rules.contains(&"--when")) {
+        let (heat, _runtime) = silent_heat();
+        let saver = heat.saver_that_reads(3_600_000, rules);
+        until("it asks for the version", || !heat.wanted.lock().unwrap().is_empty());
+        heat.scene.ok(&["rm", "--force", "heat"]);
+        saver.assert_fails(&format!("{rules:?}"));
+    }
+}
+
+#[test]
+fn without_a_rule_no_version_has_to_be_safe_but_the_first() {
+    let mut heat = Heat::new();
+    let _runtime = heat.start_runtime_that(|version| if version == 1 { Answer::Filled } else { Answer::Silence });
+    let saver = heat.saver_that_reads(3_600_000, &[]);
+    until("a version is safe", || heat.is_safe(1));
+    heat.complete(2);
+    until("it asks for the next", || heat.wanted.lock().unwrap().contains(&2));
+    saver.terminate();
+    let (code, last, complaint) = saver.end();
+    assert_eq!((code, complaint.as_str()), (Some(0), ""), "{last}");
+}
+
+#[test]
+fn who_saves_a_version_from_time_to_time_ends_with_the_writers() {
+    let mut heat = Heat::new();
+    let _runtime = heat.start_runtime();
+    let saver = heat.saver(&["--every-seconds", "86400"]);
+    until("the first is safe", || heat.is_safe(1));
+    heat.complete(2);
+    heat.detach(2);
+    let (code, last, complaint) = saver.end();
+    assert_eq!((code, complaint.as_str()), (Some(0), ""), "{last}");
+    assert!(!heat.is_safe(2));
+}
+
+#[test]
+fn a_version_that_cannot_be_read_keeps_no_later_one_from_being_saved_before_the_next_run() {
+    let mut heat = Heat::new();
+    let _runtime = heat.start_runtime_that(|version| if version == 1 { Answer::Failed } else { Answer::Filled });
+    let saver = heat.saver(&["--all", "--follow", "86400"]);
+    until("it cannot read the first", || saver.said(&["\"failed\"", "\"version\":1"]));
+    heat.complete(2);
+    heat.detach(2);
+    until("the later one is safe", || heat.is_safe(2));
+    saver.terminate();
+    saver.assert_fails("--all");
+}
+
+#[test]
+fn what_ends_who_follows_an_object_is_in_the_status() {
+    let heat = Heat::new();
+    let _runtime = heat.start_runtime();
+    let (code, last, complaint) = heat.saver(&["--when", "mispelt > 1"]).end();
+    assert_eq!(code, Some(2), "{last} {complaint}");
+    assert!(last.contains("\"state\":\"failed\"") && last.contains("mispelt"), "{last}");
+}
+
+#[test]
+fn the_last_version_is_saved_before_another_run_is_waited_for() {
+    let mut heat = Heat::new();
+    let _runtime = heat.start_runtime();
+    let saver = heat.saver(&["--at-end", "--follow", "86400"]);
+    heat.detach(1);
+    until("the last version is safe", || heat.is_safe(1));
+    saver.terminate();
+    let (code, last, complaint) = saver.end();
+    assert_eq!((code, complaint.as_str()), (Some(0), ""), "{last}");
+}
+
+#[test]
+fn a_last_version_that_goes_with_its_object_is_not_saved() {
+    let mut heat = Heat::new();
+    let saver = heat.saver_that_reads(3_600_000, &["--at-end"]);
+    until("it follows the object", || saver.said(&["\"attached\""]));
+    heat.detach(1);
+    heat.scene.ok(&["rm", "--force", "heat"]);
+    saver.assert_fails("--at-end");
 }

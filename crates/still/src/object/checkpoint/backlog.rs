@@ -4,22 +4,18 @@
 //! them, and the command ends with the error of the newest.
 
 use super::due::Choice;
-use std::collections::BTreeMap;
+use super::limits::{self, LAST_TRIES, PUT_OFF_TRIES};
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::mpsc::Sender;
 use std::time::{Duration, Instant};
 use stillframe_checkpoint::{Event, Obstacle};
 use stillframe_object::Error;
 
-/// How long nothing is tried after a version could not be read; twice as long after each further time, up to the other.
-const PAUSE: Duration = Duration::from_secs(1);
-const PAUSE_MAX: Duration = Duration::from_secs(60);
-
-/// How often it is tried again once nobody writes any more, and after which pause at most.
-const LAST_TRIES: u32 = 2;
-const LAST_PAUSE_MAX: Duration = Duration::from_secs(5);
-
 /// Most versions that are kept in mind. The oldest beyond it are missed.
 const VERSIONS_MAX: usize = 64;
+
+/// Most versions that are known not to be saved.
+const ENDED_MAX: usize = 4096;
 
 /// A try to read a version.
 #[derive(Debug, Clone, Copy)]
@@ -43,6 +39,13 @@ struct LateVersion {
     last_failures: u32,
     /// When it is tried again.
     retry: Instant,
+}
+
+impl LateVersion {
+    /// One that is not tried any more.
+    fn closed(is_asked: bool, closure: Closure, is_told: bool) -> LateVersion {
+        LateVersion { is_asked, closed: Some(closure), is_told, last_failures: 0, retry: Instant::now() }
+    }
 }
 
 /// Why a version is not tried any more.
@@ -75,6 +78,8 @@ pub struct Backlog {
     end: Option<Instant>,
     /// No version up to this one is tried any more.
     floor: Option<u64>,
+    /// Versions that were counted as missed or left, so that none is twice.
+    ended: BTreeSet<u64>,
     obstacle: Obstacle,
     events: Sender<Event>,
 }
@@ -101,7 +106,16 @@ pub fn may_pass(error: &Error) -> bool {
 impl Backlog {
     pub fn new(all: bool, obstacle: &Obstacle, events: &Sender<Event>) -> Backlog {
         let (obstacle, events) = (obstacle.clone(), events.clone());
-        Backlog { late: BTreeMap::new(), last: None, all, end: None, floor: None, obstacle, events }
+        Backlog {
+            late: BTreeMap::new(),
+            last: None,
+            all,
+            end: None,
+            floor: None,
+            ended: BTreeSet::new(),
+            obstacle,
+            events,
+        }
     }
 
     /// The versions that may still be read, ascending.
@@ -129,11 +143,22 @@ impl Backlog {
         }
     }
 
+    /// Whether something was found out of a version before.
+    pub fn knows(&self, version: u64) -> bool {
+        self.late.contains_key(&version)
+    }
+
     /// Whether a version was tried often enough since nobody writes any more, and it is over before the next try.
     pub fn is_given_up(&self, version: u64) -> bool {
         let is_over =
             |late: &LateVersion| late.last_failures >= LAST_TRIES && self.end.is_some_and(|end| late.retry >= end);
         self.late.get(&version).is_some_and(is_over)
+    }
+
+    /// Whether a version was tried so often since nobody writes any more that others are read first. It is not tried again after them, for
+    /// none can be put together after a later one.
+    pub fn is_put_off(&self, version: u64) -> bool {
+        self.end.is_some() && self.late.get(&version).is_some_and(|late| late.last_failures >= PUT_OFF_TRIES)
     }
 
     /// Whether a version is to be tried at once. Another than that of the last try waits only where this ended before its pause would have.
@@ -155,7 +180,7 @@ impl Backlog {
     /// Ends the pauses that are longer than the shortest.
     fn hasten(&mut self) {
         let Some(last) = &mut self.last else { return };
-        last.pause = PAUSE.min(last.pause);
+        last.pause = limits::pause().min(last.pause);
         let soon = last.begun + last.pause;
         self.late.values_mut().for_each(|late| late.retry = late.retry.min(soon.max(Instant::now())));
     }
@@ -166,8 +191,8 @@ impl Backlog {
         let former = self.late.remove(&version);
         let last_failures = if is_last { former.map_or(0, |former| former.last_failures) + 1 } else { 0 };
         let count = self.last.take().map_or(0, |last| last.count).saturating_add(1);
-        let longest = if last_failures > 0 { LAST_PAUSE_MAX } else { PAUSE_MAX };
-        let pause = PAUSE.saturating_mul(1 << (count - 1).min(10)).min(longest);
+        let longest = if last_failures > 0 { limits::last_pause_max() } else { limits::pause_max() };
+        let pause = limits::pause().saturating_mul(1 << (count - 1).min(10)).min(longest);
         self.last = Some(LastFailure { version, begun, count, pause });
         let late = LateVersion { is_asked, closed: None, is_told: true, last_failures, retry: Instant::now() + pause };
         self.late.insert(version, late);
@@ -183,46 +208,77 @@ impl Backlog {
         let is_told = self.late.get(&version).is_some_and(|late| late.is_told);
         // Nobody will know whether the condition held.
         if is_told && is_asked {
-            self.obstacle.miss(version);
-            self.report_missed(version);
+            self.miss(version);
         } else if is_told {
             self.obstacle.release(version);
         }
         let is_missed = !is_told && (self.all || is_asked);
-        let closed = Some(Closure::Gone { is_missed });
         let is_told = is_told && !is_asked;
-        self.late.insert(version, LateVersion { is_asked, closed, is_told, last_failures: 0, retry: Instant::now() });
+        self.late.insert(version, LateVersion::closed(is_asked, Closure::Gone { is_missed }, is_told));
         self.trim();
     }
 
     /// Keeps in mind that nobody writes a part of a version; of the next somebody may. `is_told_now` says whether people learn it at once.
     pub fn close_unwritten(&mut self, choice: Choice, error: &Error, is_told_now: bool) {
         let Choice { version, is_asked } = choice;
-        let is_first = !self.late.values().any(|late| late.closed == Some(Closure::Unwritten));
         let is_earlier = |late: &LateVersion| late.closed == Some(Closure::Unwritten);
         let earlier = self.late.iter().find(|(_, late)| is_earlier(late)).map(|(earlier, _)| *earlier);
         if let Some(earlier) = earlier {
             self.late.remove(&earlier);
             self.floor = self.floor.max(Some(earlier));
-            self.obstacle.miss(earlier);
-            self.report_missed(earlier);
+            self.miss(earlier);
         }
-        let closed = Some(Closure::Unwritten);
-        self.late
-            .insert(version, LateVersion { is_asked, closed, is_told: true, last_failures: 0, retry: Instant::now() });
+        self.late.insert(version, LateVersion::closed(is_asked, Closure::Unwritten, true));
         self.hinder(version, &format!("{error}; such an object cannot be saved: let somebody write all of it"));
         self.obstacle.release(version);
-        if is_first && is_told_now {
+        if earlier.is_none() && is_told_now {
             self.report(version, error, None);
         }
         self.trim();
     }
 
-    /// Misses the last version, which is due and of which nobody has all. It stays unsaved, for there is no later one.
-    pub fn miss_last(&mut self, version: u64) {
-        self.obstacle.miss(version);
-        self.report_missed(version);
-        self.hinder(version, "it was complete, and nobody has all of it any more");
+    /// Misses a version that was there and is gone. One that has to be saved stays unsaved: there is no later one that could stand for it.
+    pub fn miss_gone(&mut self, version: u64, is_needed: bool) {
+        self.miss(version);
+        if is_needed {
+            self.hinder(version, "it was complete, and nobody has all of it any more");
+        }
+    }
+
+    /// Leaves a version that has to be saved and cannot be, for this reason: it is not tried again.
+    pub fn leave(&mut self, version: u64, why: &str, error: &Error) {
+        // What could not be read before stays what is wrong.
+        if self.obstacle.has(version) {
+            return;
+        }
+        self.hinder(version, why);
+        if self.end_one(version) {
+            let (error, code) = (why.to_owned(), error.code());
+            drop(self.events.send(Event::Failed { version, error, code, retry: None }));
+        }
+    }
+
+    /// Counts a version as missed, and reports it.
+    pub fn miss(&mut self, version: u64) {
+        if self.end_one(version) {
+            self.obstacle.miss(version);
+            self.report_missed(version);
+        }
+    }
+
+    /// Counts a version as missed of which nothing was found out before.
+    pub fn miss_unknown(&mut self, version: u64) {
+        if !self.knows(version) {
+            self.miss(version);
+        }
+    }
+
+    /// Whether it is new that a version will not be saved.
+    fn end_one(&mut self, version: u64) -> bool {
+        while self.ended.len() >= ENDED_MAX {
+            self.ended.pop_first();
+        }
+        self.ended.insert(version)
     }
 
     /// Forgets a version that could be read, and for which the condition does not hold.
@@ -249,11 +305,10 @@ impl Backlog {
     }
 
     /// Reports as missed what is gone and is in no obstacle.
-    fn report_gone(&self, late: BTreeMap<u64, LateVersion>) {
+    fn report_gone(&mut self, late: BTreeMap<u64, LateVersion>) {
         for (version, late) in late {
             if late.closed == Some(Closure::Gone { is_missed: true }) {
-                self.obstacle.miss(version);
-                self.report_missed(version);
+                self.miss(version);
             }
         }
     }
@@ -272,8 +327,7 @@ impl Backlog {
         {
             self.floor = self.floor.max(Some(version));
             if late.is_told || late.closed == Some(Closure::Gone { is_missed: true }) {
-                self.obstacle.miss(version);
-                self.report_missed(version);
+                self.miss(version);
             }
         }
     }
@@ -289,181 +343,4 @@ impl Backlog {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use std::sync::mpsc::{Receiver, channel};
-
-    fn late_error() -> Error {
-        Error::TimeoutElsewhere { name: "u".into(), version: 1, waited: PAUSE, why: "node 2 is silent".into() }
-    }
-
-    fn backlog(all: bool) -> (Backlog, Obstacle, Receiver<Event>) {
-        let (obstacle, (events, heard)) = (Obstacle::default(), channel());
-        (Backlog::new(all, &obstacle, &events), obstacle, heard)
-    }
-
-    fn choice(version: u64) -> Choice {
-        Choice { version, is_asked: false }
-    }
-
-    fn attempt(version: u64, is_last: bool) -> Attempt {
-        Attempt { choice: choice(version), begun: Instant::now(), is_last }
-    }
-
-    /// The pause after which it tries again that it told last, in seconds.
-    fn retry(heard: &Receiver<Event>) -> Option<u64> {
-        match heard.try_iter().last() {
-            Some(Event::Failed { retry, .. }) => retry.map(|retry| retry.as_secs()),
-            other => panic!("{other:?}"),
-        }
-    }
-
-    fn missed(heard: &Receiver<Event>) -> Vec<u64> {
-        let missed = |event| match event {
-            Event::Missed { count: 1, before, .. } => Some(before - 1),
-            _ => None,
-        };
-        heard.try_iter().filter_map(missed).collect()
-    }
-
-    #[test]
-    fn what_fails_again_and_again_waits_longer_and_the_last_version_does_not() {
-        let (mut backlog, obstacle, heard) = backlog(false);
-        let mut fail = |is_last| {
-            backlog.fail(attempt(1, is_last), &late_error(), false);
-            assert!(!backlog.is_given_up(1) && !backlog.is_due(1));
-            retry(&heard).unwrap()
-        };
-        let pauses = [false, false, false, false, false, false, false, true, true].map(&mut fail);
-        assert_eq!(pauses, [1, 2, 4, 8, 16, 32, 60, 5, 5]);
-        // Once it is known that nobody will write any more before the next try.
-        backlog.set_end(Some(Instant::now()));
-        assert!(obstacle.has(1) && backlog.is_given_up(1) && backlog.newest().is_none());
-        backlog.set_end(None);
-        assert_eq!(backlog.newest(), Some(choice(1)));
-    }
-
-    #[test]
-    fn the_last_version_is_tried_twice_whatever_became_of_another() {
-        let (mut backlog, _, heard) = backlog(false);
-        backlog.set_end(Some(Instant::now()));
-        for is_last in [false, true, true] {
-            assert!(!backlog.is_given_up(1000));
-            backlog.fail(attempt(1000, is_last), &late_error(), false);
-        }
-        assert!(backlog.is_given_up(1000));
-        // It is over before the next try would begin.
-        assert_eq!(retry(&heard), None);
-        for (is_last, pause) in [(false, Some(8)), (true, Some(5)), (true, None)] {
-            assert!(!backlog.is_given_up(1042));
-            backlog.fail(attempt(1042, is_last), &late_error(), false);
-            assert_eq!(retry(&heard), pause);
-        }
-        assert!(backlog.is_given_up(1042));
-    }
-
-    #[test]
-    fn a_newer_version_waits_no_longer_than_from_the_begin_of_the_try_before() {
-        let Some(begun) = Instant::now().checked_sub(PAUSE) else { return };
-        let (mut backlog, _, _heard) = backlog(false);
-        backlog.fail(Attempt { begun, ..attempt(1, false) }, &late_error(), false);
-        assert!(backlog.is_due(2) && !backlog.is_due(1));
-        backlog.fail(attempt(1, false), &late_error(), false);
-        assert!(!backlog.is_due(2));
-    }
-
-    #[test]
-    fn what_is_late_is_tried_soon_when_nobody_writes_any_more() {
-        let (mut backlog, _, _heard) = backlog(false);
-        let Some(begun) = Instant::now().checked_sub(PAUSE) else { return };
-        for _ in 0..5 {
-            backlog.fail(Attempt { begun, ..attempt(1, false) }, &late_error(), false);
-        }
-        assert!(!backlog.is_due(1) && !backlog.is_due(2));
-        backlog.set_end(Some(Instant::now()));
-        assert!(backlog.is_due(1) && backlog.is_due(2));
-    }
-
-    #[test]
-    fn a_version_that_is_gone_is_missed_once_another_is_put_together_where_it_had_to_be_saved() {
-        for (all, is_asked, is_missed) in [(false, false, false), (true, false, true), (false, true, true)] {
-            let (mut backlog, obstacle, heard) = backlog(all);
-            backlog.lose(Choice { version: 7, is_asked });
-            assert!(backlog.is_closed(7) && !obstacle.has(7) && missed(&heard).is_empty());
-            backlog.hand_over(8);
-            assert_eq!(missed(&heard), if is_missed { vec![7] } else { vec![] });
-            // Or at the end.
-            backlog.lose(Choice { version: 9, is_asked });
-            backlog.finish();
-            assert_eq!(missed(&heard), if is_missed { vec![9] } else { vec![] });
-        }
-    }
-
-    #[test]
-    fn a_version_of_which_a_failure_was_told_is_not_missed_before_another_is_safe() {
-        for all in [false, true] {
-            let (mut backlog, obstacle, heard) = backlog(all);
-            backlog.fail(attempt(7, false), &late_error(), false);
-            backlog.lose(choice(7));
-            backlog.hand_over(8);
-            backlog.finish();
-            assert!(obstacle.has(7) && missed(&heard).is_empty());
-        }
-        // Nobody will know whether it was due.
-        let (mut backlog, obstacle, heard) = backlog(false);
-        let asked = Choice { version: 7, is_asked: true };
-        backlog.fail(Attempt { choice: asked, ..attempt(7, false) }, &late_error(), false);
-        backlog.lose(asked);
-        backlog.hand_over(8);
-        backlog.finish();
-        assert!(!obstacle.has(7) && missed(&heard) == [7]);
-    }
-
-    #[test]
-    fn a_version_for_which_the_condition_does_not_hold_is_no_failure_any_more() {
-        let (mut backlog, obstacle, heard) = backlog(false);
-        backlog.fail(attempt(7, false), &late_error(), false);
-        backlog.decline(7);
-        assert!(!obstacle.has(7) && missed(&heard).is_empty() && backlog.open().next().is_none());
-    }
-
-    #[test]
-    fn of_an_object_of_which_nobody_writes_a_part_the_newest_version_is_the_failure() {
-        let (mut backlog, obstacle, heard) = backlog(false);
-        for version in 1..=3 {
-            backlog.close_unwritten(choice(version), &late_error(), true);
-        }
-        assert!((1..=3).all(|version| backlog.is_closed(version)) && obstacle.has(3) && !obstacle.has(2));
-        let told: Vec<Event> = heard.try_iter().collect();
-        assert!(matches!(told[0], Event::Failed { version: 1, retry: None, .. }), "{told:?}");
-        assert_eq!(told[1..], [Event::missed(1), Event::missed(2)]);
-    }
-
-    #[test]
-    fn a_last_version_that_is_gone_is_missed_and_a_failure() {
-        let (mut backlog, obstacle, heard) = backlog(false);
-        backlog.miss_last(3);
-        backlog.finish();
-        assert!(obstacle.has(3) && missed(&heard) == [3]);
-    }
-
-    #[test]
-    fn what_fails_for_long_takes_no_more_memory_than_what_failed_for_a_while() {
-        let (mut backlog, obstacle, heard) = backlog(false);
-        (1..=100).for_each(|version| backlog.fail(attempt(version, false), &late_error(), false));
-        assert_eq!(backlog.open().count(), VERSIONS_MAX);
-        assert_eq!(missed(&heard), (1..=36).collect::<Vec<u64>>());
-        assert!(backlog.is_closed(36) && !obstacle.has(36) && obstacle.has(37));
-    }
-
-    #[test]
-    fn what_never_heals_does_not_pass() {
-        let fault = |is_timeout| Error::Plan { name: "u".into(), why: "no room".into(), is_timeout };
-        let runtime = Error::NoRuntime { path: "runtime".into(), why: "it has ended".into() };
-        let memory = |bytes| Error::NoMemory { name: "u".into(), bytes, taken_bytes: 8, bound_bytes: 16 };
-        let lost = Error::LostElsewhere { name: "u".into(), version: 1, why: "it went".into() };
-        let damaged = Error::Corrupt { path: "board".into(), offset: 0, why: "?".into() };
-        assert!([late_error(), fault(true), runtime, memory(16)].iter().all(may_pass));
-        assert!(![fault(false), memory(17), lost, damaged, Error::Removed { name: "u".into() }].iter().any(may_pass));
-    }
-}
+mod tests;

@@ -3,6 +3,7 @@
 use super::backlog::Backlog;
 use std::time::{Duration, Instant};
 use stillframe_checkpoint::When;
+use stillframe_kernel::memory;
 
 /// Which versions are due.
 #[derive(Debug)]
@@ -15,6 +16,9 @@ pub struct Due {
     pub when: Option<When>,
     /// Looks at each complete one, in turn.
     pub all: bool,
+    /// With `all`, how many versions and bytes of them may wait until they are safe.
+    pub held: usize,
+    pub held_bytes: Option<u64>,
     /// The first one only.
     pub once: bool,
     /// The last one when all writers have left.
@@ -45,10 +49,44 @@ pub struct Position {
 }
 
 impl Due {
+    /// With `all`, the versions that a rule names of those that are there, ascending, each with the number that it stands for.
+    pub fn all_named(&self, position: &Position, there: &[u64]) -> Vec<(u64, Choice)> {
+        let mut last = position.seen;
+        let new = there.iter().copied().filter(|version| *version > position.seen);
+        let choice = |version| {
+            let is_due = self.is_any() || self.every.is_some_and(|every| version / every > last / every);
+            let is_new = self.when.is_some() && position.asked < Some(version);
+            last = version;
+            let number = if is_due { self.number(version) } else { version };
+            (is_due || is_new).then_some((number, Choice { version, is_asked: !is_due }))
+        };
+        new.filter_map(choice).collect()
+    }
+
+    /// The number that a version stands for: the multiple that it is, or comes after.
+    pub fn number(&self, version: u64) -> u64 {
+        self.every.filter(|_| !self.is_any()).map_or(version, |every| version / every * every)
+    }
+
     /// Whether no rule says which: then all are, as they come.
     fn is_any(&self) -> bool {
-        let has_rule = self.every.is_some() || self.when.is_some();
-        !has_rule && (self.once || self.every_time.is_none() && (self.all || !self.at_end))
+        let has_choice = self.every.is_some() || self.when.is_some();
+        !has_choice && (self.once || self.every_time.is_none() && (self.all || !self.at_end))
+    }
+
+    /// How many versions of this size may be pending: put together, and not safe yet. Without `all` that is one.
+    pub fn room(&self, version_bytes: u64) -> usize {
+        if !self.all {
+            return 1;
+        }
+        let bytes = self.held_bytes.unwrap_or_else(|| memory::available_bytes().unwrap_or(1 << 30) / 4);
+        usize::try_from(bytes / version_bytes.max(1)).unwrap_or(usize::MAX).clamp(1, self.held.max(1))
+    }
+
+    /// Whether a rule says which versions have to be saved. Without any they are saved as they come, as far as there is time.
+    pub fn has_rule(&self) -> bool {
+        let has_choice = self.every.is_some() || self.every_time.is_some() || self.when.is_some();
+        has_choice || self.all || self.once || self.at_end
     }
 
     /// The version to be saved next, of those that are there, ascending, and of the backlog; `None` if none is, or not yet.
@@ -67,7 +105,7 @@ impl Due {
         versions.extend(backlog.open());
         versions.sort_unstable();
         versions.dedup();
-        let mut last = position.seen;
+        let (mut last, mut last_choice) = (position.seen, None);
         // Of a version that is lost the next may stand in its place.
         for version in versions.into_iter().filter(|version| !backlog.is_closed(*version)) {
             let is_due = is_any || self.every.is_some_and(|every| version / every > last / every);
@@ -75,11 +113,15 @@ impl Due {
             let found = if is_due || is_new { Some(Choice { version, is_asked: !is_due }) } else { None };
             let found = backlog.late(version).or(found);
             if found.is_some() && !backlog.is_given_up(version) {
-                return found;
+                // One that fails again and again keeps no other from being saved before it goes.
+                if !backlog.is_put_off(version) {
+                    return found;
+                }
+                last_choice = last_choice.or(found);
             }
             last = version;
         }
-        None
+        last_choice
     }
 
     /// The newest one, if a rule says that it is due, or that which has the number.

@@ -1,29 +1,24 @@
 //! The thread that follows an object, and puts versions together as they are due.
 
+use super::End;
 use super::backlog::{Attempt, Backlog, may_pass};
 use super::due::{Choice, Due, Position};
-use super::{End, Ending};
+use super::limits::{self, GRACE, LAST_TRIES, LOOK, NAP};
+use super::unread::Unread;
 use crate::failure::Failure;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::Sender;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 use stillframe::Attributes;
-use stillframe_checkpoint::{Error as SaveError, Event};
+use stillframe_checkpoint::{Error as SaveError, Event, Obstacle};
 use stillframe_kernel::priority;
 use stillframe_object::{Assembly, Cause, Error, Object, Objects};
 
-/// Longest wait before the thread looks whether it is to end.
-const LOOK: Duration = Duration::from_millis(50);
-
-/// How long it sleeps where something is to be tried later.
-const NAP: Duration = Duration::from_millis(5);
-
-/// How long there may be no writer before that is the end: writers may leave and attach anew between two versions.
-const GRACE: Duration = Duration::from_secs(1);
-
-/// How long a version may take until all of it was read: its writers have published it.
-const READ: Duration = Duration::from_secs(60);
+/// Why a version is left that has to be saved.
+const REMOVED: &str = "the object was removed before all of it was read";
+const UNSAVED: &str = "nothing could be saved while it was there";
+const ENDED: &str = "this was ended before all of it was read";
 
 /// An object whose versions are put together as they are due.
 pub struct Follow {
@@ -32,34 +27,49 @@ pub struct Follow {
     pub object: Object,
     pub assembly: Assembly,
     pub due: Due,
+    /// How many versions may wait until they are safe.
+    pub room: usize,
     pub events: Sender<Event>,
-    /// The version that was saved, or given up, last.
-    pub done: Arc<AtomicU64>,
+    /// What is due and not safe.
+    pub obstacle: Obstacle,
     pub ends: Arc<AtomicBool>,
     pub backlog: Backlog,
     pub position: Position,
+    /// The newest complete version that is known.
+    pub newest: u64,
+    /// With `all`, versions that were there and are to be read.
+    pub unread: Unread,
     /// Since when nobody writes any more.
     pub gone: Option<Instant>,
     /// Whether it was ever known if the condition holds.
     pub is_decided: bool,
-    /// Whether the last version is due.
+    /// Whether the last version is being read.
     pub is_last: bool,
+    /// Whether it was, since nobody writes any more.
+    pub is_last_read: bool,
+    /// How often saving had failed when the writers left.
+    pub failures: u32,
+    /// Since when the object cannot be looked at, by an error that may pass.
+    pub hindered: Option<Instant>,
 }
 
 impl Follow {
     /// Follows the object to its end.
-    pub fn run(mut self) -> Result<Ending, Failure> {
+    pub fn run(mut self) -> Result<End, Failure> {
         // Without the permission it goes on as it is.
         let _ = priority::step_back(self.due.nice);
-        let end = self.follow()?;
-        // The region ends with this, and nobody saves what he has not seen.
-        while self.is_busy() && !self.ends() {
-            std::thread::sleep(NAP);
+        let end = self.follow();
+        if let Err(error) = &end {
+            self.obstacle.set_fatal(&error.to_string());
+        }
+        // What waits for room when somebody ends this is still with the writers.
+        if !self.ends() {
+            self.unread.take().into_iter().for_each(|choice| self.backlog.miss_unknown(choice.version));
         }
         self.backlog.finish();
-        // Who ends it is to find what is put together where it was.
-        let assembly = self.ends().then_some(self.assembly);
-        Ok(Ending { end, _assembly: assembly })
+        // With this the region ends, as one whose program has ended: the checkpointer saves what is left in it.
+        drop(self.assembly);
+        end
     }
 
     /// Whether no further versions are to be put together.
@@ -67,23 +77,37 @@ impl Follow {
         self.ends.load(Ordering::Acquire)
     }
 
-    /// Whether the version that was put together last is still to be saved.
-    fn is_busy(&self) -> bool {
-        self.assembly.newest().is_some_and(|newest| newest > self.done.load(Ordering::Acquire))
-    }
-
     fn follow(&mut self) -> Result<End, Failure> {
         while !self.ends() {
-            let end = match self.advance() {
+            let end = match self.step() {
                 Err(Failure::Object(Error::Interrupted { .. })) => break,
-                Err(Failure::Object(error)) if is_end(&error) => self.await_return(&error)?,
+                Err(Failure::Object(error)) if may_pass(&error) && self.may_wait() => {
+                    std::thread::sleep(LOOK);
+                    continue;
+                }
                 other => other?,
             };
+            self.hindered = None;
             if let Some(end) = end {
                 return Ok(end);
             }
         }
+        if self.gone.is_some() && self.due.at_end {
+            self.leave_newest(ENDED, &self.interruption());
+        }
         Ok(End::Over)
+    }
+
+    fn step(&mut self) -> Result<Option<End>, Failure> {
+        match self.advance() {
+            Err(Failure::Object(error)) if is_end(&error) => self.await_return(&error),
+            other => other,
+        }
+    }
+
+    /// Whether an error that may pass has not been there for long.
+    fn may_wait(&mut self) -> bool {
+        self.hindered.get_or_insert_with(Instant::now).elapsed() < limits::read_limit()
     }
 
     /// Goes on with the version that is to be saved next, or waits a little for one; what it ends with, if it does.
@@ -97,37 +121,64 @@ impl Follow {
             }
             other => other?,
         };
-        let is_late = self.backlog.open().next().is_some();
-        let gone = if is_late && !self.is_alive() { self.gone.or_else(|| Some(Instant::now())) } else { None };
-        self.set_gone(gone);
-        // Nothing is put together that nobody saves yet.
-        if !self.due.all && self.is_busy() {
-            std::thread::sleep(NAP);
-            return Ok(None);
-        }
+        self.newest = self.newest.max(newest);
         let there = self.object.versions()?;
+        self.add_unread(&there);
+        // No more is put together than may wait.
+        if !self.obstacle.wait_for_room(self.room, LOOK) {
+            return self.await_room();
+        }
+        let is_waiting = self.due.every_time.is_some() || self.backlog.open().next().is_some();
+        self.track_writers(is_waiting);
         match self.due.choose(&self.position, &there, newest, &self.backlog) {
             Some(choice) if self.backlog.is_due(choice.version) => {
                 let is_taken = self.attempt(choice)?;
                 return Ok((is_taken && self.due.once).then_some(End::Over));
             }
+            // The last version is not kept waiting by an earlier one, unless that is to be saved, too.
+            Some(_) if !self.due.all && self.has_ended()? => return Ok(Some(End::Over)),
             Some(_) => std::thread::sleep(NAP),
             None => return self.pass(newest),
         }
         Ok(None)
     }
 
+    /// Goes on to wait for room, unless nothing can be saved and nobody writes any more.
+    fn await_room(&mut self) -> Result<Option<End>, Failure> {
+        self.track_writers(true);
+        let failures = self.obstacle.failures().saturating_sub(self.failures);
+        if !self.is_over() || failures < LAST_TRIES {
+            return Ok(None);
+        }
+        self.leave_newest(UNSAVED, &self.interruption());
+        self.leave_unread(UNSAVED, &self.interruption());
+        Ok(Some(End::Over))
+    }
+
+    /// Keeps in mind since when nobody writes any more, where that counts.
+    fn track_writers(&mut self, is_waiting: bool) {
+        let is_gone = is_waiting && !self.is_alive();
+        if self.gone.is_none() {
+            self.failures = self.obstacle.failures();
+        }
+        self.set_gone(if is_gone { self.gone.or_else(|| Some(Instant::now())) } else { None });
+    }
+
+    fn interruption(&self) -> Error {
+        Error::Interrupted { name: self.object.name().into() }
+    }
+
     /// Leaves what is there, of which nothing is due, or not yet.
     fn pass(&mut self, newest: u64) -> Result<Option<End>, Failure> {
         let is_late = self.backlog.open().next().is_some();
-        if is_late && self.is_over() {
-            self.save_last()?;
+        let is_timed = self.due.every_time.is_some();
+        if (is_late || is_timed) && self.has_ended()? {
             return Ok(Some(End::Over));
         }
-        if is_late || self.due.every_time.is_some() {
-            std::thread::sleep(NAP);
+        if is_late || is_timed {
+            std::thread::sleep(if is_late { NAP } else { LOOK });
         }
-        if self.due.every_time.is_none() {
+        if !is_timed {
             self.see(newest);
         }
         Ok(None)
@@ -139,6 +190,15 @@ impl Follow {
         self.position.seen = self.position.seen.max(late.map_or(version, |late| late.min(version)));
     }
 
+    /// Keeps in mind which versions are to be read.
+    fn add_unread(&mut self, there: &[u64]) {
+        if self.due.all && !self.due.once {
+            let backlog = &self.backlog;
+            let surplus = self.unread.add(&self.due, &self.position, there, |version| backlog.knows(version));
+            surplus.into_iter().for_each(|version| self.backlog.miss_unknown(version));
+        }
+    }
+
     /// Whether a writer lives; if that cannot be known, none is taken for gone.
     fn is_alive(&self) -> bool {
         self.object.is_alive().unwrap_or(true)
@@ -146,6 +206,7 @@ impl Follow {
 
     fn set_gone(&mut self, gone: Option<Instant>) {
         self.gone = gone;
+        self.is_last_read &= gone.is_some();
         let limit = self.due.follow.max(GRACE);
         self.backlog.set_end(gone.and_then(|gone| gone.checked_add(limit)));
     }
@@ -157,16 +218,56 @@ impl Follow {
 
     /// Nobody writes any more, or somebody removed the object: waits a little for that to change. What it ends with, if it does not.
     fn await_return(&mut self, error: &Error) -> Result<Option<End>, Failure> {
-        if matches!(error, Error::Removed { .. }) && self.has_next_run()? {
-            return Ok(Some(End::NextRun));
+        let is_removed = matches!(error, Error::Removed { .. });
+        if is_removed {
+            self.leave_newest(REMOVED, error);
+            self.leave_unread(REMOVED, error);
+            if self.has_next_run()? {
+                return Ok(Some(End::NextRun));
+            }
         }
+        self.newest = self.newest.max(self.object.newest().unwrap_or_default());
         self.set_gone(self.gone.or_else(|| Some(Instant::now())));
-        if !self.is_over() {
-            std::thread::sleep(LOOK);
-            return Ok(None);
+        if self.has_ended()? {
+            return Ok(Some(End::Over));
         }
-        self.save_last()?;
-        Ok(Some(End::Over))
+        std::thread::sleep(LOOK);
+        Ok(None)
+    }
+
+    /// Whether nobody writes any more, and nobody will. The last version is read before: the object may be removed while another run is waited
+    /// for.
+    fn has_ended(&mut self) -> Result<bool, Failure> {
+        if !self.is_last_read && self.gone.is_some_and(|gone| gone.elapsed() >= GRACE) {
+            self.save_last()?;
+            self.is_last_read = true;
+        }
+        Ok(self.is_over())
+    }
+
+    /// Leaves the versions that were to be read, for this reason.
+    fn leave_unread(&mut self, why: &str, error: &Error) {
+        for Choice { version, is_asked } in self.unread.take() {
+            match is_asked {
+                true => self.backlog.miss_unknown(version),
+                false if !self.backlog.knows(version) => self.backlog.leave(version, why, error),
+                false => {}
+            }
+        }
+    }
+
+    /// Leaves the newest version if that is due, which cannot be read any more.
+    fn leave_newest(&mut self, why: &str, error: &Error) {
+        let version = self.newest;
+        let is_done = self.assembly.newest() >= Some(version) || version <= self.object.description().initial;
+        if is_done || self.backlog.knows(version) {
+            return;
+        }
+        match self.choose_last(version) {
+            Some(choice) if self.is_needed(choice) => self.backlog.leave(version, why, error),
+            Some(_) => self.backlog.miss(version),
+            None => {}
+        }
     }
 
     /// Whether the name is another object's by now, and the next run is to be followed.
@@ -190,29 +291,62 @@ impl Follow {
     fn read_last(&mut self) -> Result<(), Failure> {
         let version = self.object.newest()?;
         // What was put together before it went is not missed.
-        let is_done = self.assembly.newest() >= Some(version);
-        if !self.due.at_end || is_done || version <= self.object.description().initial {
+        let is_done = self.assembly.newest() >= Some(version) || self.backlog.is_closed(version);
+        if is_done || version <= self.object.description().initial {
+            return Ok(());
+        }
+        let Some(choice) = self.choose_last(version) else { return Ok(()) };
+        if self.backlog.late(version).is_none() && !self.await_presence(version)? {
+            if !self.ends() {
+                self.backlog.miss_gone(version, self.is_needed(choice));
+            }
             return Ok(());
         }
         self.is_last = true;
-        if self.backlog.late(version).is_none() && !self.await_presence(version)? {
-            self.backlog.miss_last(version);
-            return Ok(());
-        }
+        let read = self.read_until_given_up(choice);
+        self.is_last = false;
+        read
+    }
+
+    /// Tries to read the last version until it was read, or often enough.
+    fn read_until_given_up(&mut self, choice: Choice) -> Result<(), Failure> {
+        let version = choice.version;
+        // Whoever writes again goes on with later ones.
+        let has_newer = |follow: &Follow| follow.has_newer(version).unwrap_or(false);
+        let may_wait = |follow: &Follow| follow.is_over() || !follow.is_alive() && !has_newer(follow);
         let is_wanted = |follow: &Follow| {
-            let is_left = follow.backlog.is_closed(version) || follow.backlog.is_given_up(version);
-            follow.assembly.newest() < Some(version) && !is_left && !follow.ends()
+            let is_declined = choice.is_asked && follow.position.asked >= Some(version);
+            let is_left = is_declined || follow.backlog.is_closed(version) || follow.backlog.is_given_up(version);
+            follow.assembly.newest() < Some(version) && !is_left && !follow.ends() && may_wait(follow)
         };
         while is_wanted(self) {
             if self.backlog.is_due(version) {
-                self.attempt(Choice { version, is_asked: false })?;
+                self.attempt(choice)?;
                 // Of one that was removed.
                 self.object.versions()?;
             } else {
-                std::thread::sleep(NAP);
+                std::thread::sleep(LOOK);
             }
         }
         Ok(())
+    }
+
+    /// The newest version, if it is due and nothing was found out of it yet: one that was complete, and of which nobody has all any more, is
+    /// among those that can be had no more.
+    fn choose_last(&self, version: u64) -> Option<Choice> {
+        if self.due.at_end {
+            return Some(Choice { version, is_asked: false });
+        }
+        if version <= self.position.seen || self.backlog.knows(version) {
+            return None;
+        }
+        let choice = self.due.choose(&self.position, &[version], version, &self.backlog);
+        choice.filter(|choice| choice.version == version)
+    }
+
+    /// Whether a version has to be saved: without a rule one of them all.
+    fn is_needed(&self, choice: Choice) -> bool {
+        !choice.is_asked && (self.due.has_rule() || !self.obstacle.has_safe())
     }
 
     /// Whether a version is there, or is so a little later.
@@ -230,20 +364,28 @@ impl Follow {
     /// Puts a version together, if that is not asked first or the condition holds; whether it did.
     fn attempt(&mut self, choice: Choice) -> Result<bool, Failure> {
         let Choice { version, is_asked } = choice;
-        let is_last = self.backlog.late(version).is_some() && !self.is_alive();
+        let is_last = self.backlog.late(version).is_some() && (self.is_last || !self.is_alive());
         let mut attempt = Attempt { choice, begun: Instant::now(), is_last };
         let (mut asked, mut was_asked) = (Ok(true), false);
         let when = self.due.when.as_ref().filter(|_| is_asked);
+        // Before it can be found, for then it may be safe at once.
+        self.obstacle.hand_over(version, self.due.has_rule());
         let is_due = |published_ns: u64, attributes: &Attributes| {
             asked = when.map_or(Ok(true), |when| when.holds(version, published_ns, attributes));
             was_asked = true;
             matches!(asked, Ok(true))
         };
-        match self.assembly.take_if(version, longest_read(), is_due) {
+        let is_taken = self.assembly.take_if(version, limits::read_limit(), is_due);
+        if !matches!(is_taken, Ok(true)) {
+            self.obstacle.take_back(version);
+        }
+        match is_taken {
             Ok(true) => {
                 self.is_decided |= is_asked;
                 self.position.begun = Some(attempt.begun);
                 self.position.seen = self.position.seen.max(version);
+                let gone = self.unread.pass(&self.due, version);
+                gone.into_iter().for_each(|version| self.backlog.miss_unknown(version));
                 self.backlog.hand_over(version);
                 Ok(true)
             }
@@ -265,6 +407,7 @@ impl Follow {
             Err(error) => return Err(error.into()),
         }
         self.backlog.decline(version);
+        self.unread.decline(version);
         self.position.asked = self.position.asked.max(Some(version));
         // What the condition leaves out, time may still make due.
         if self.due.all || self.due.every_time.is_none() {
@@ -278,8 +421,13 @@ impl Follow {
         let version = attempt.choice.version;
         let is_loss = matches!(error, Error::Lost { .. } | Error::LostElsewhere { .. });
         match error {
-            // The next look says what follows.
-            Error::Interrupted { .. } | Error::Removed { .. } => {}
+            Error::Interrupted { .. } | Error::Removed { .. } => {
+                if self.is_needed(attempt.choice) {
+                    let why = if matches!(error, Error::Removed { .. }) { REMOVED } else { ENDED };
+                    self.backlog.leave(version, why, &error);
+                }
+                return Err(error.into());
+            }
             error if is_unwritten(&error) => {
                 // Who follows one run after the other may not end for long.
                 let is_told_now = !self.due.follow.is_zero() && self.assembly.newest().is_none();
@@ -303,15 +451,6 @@ impl Follow {
 /// Whether nobody writes any more, or the object was removed.
 fn is_end(error: &Error) -> bool {
     matches!(error, Error::Ended { .. } | Error::Lost { .. } | Error::Removed { .. })
-}
-
-/// How long a version may take until all of it was read.
-fn longest_read() -> Duration {
-    #[cfg(feature = "points")]
-    if let Some(ms) = std::env::var("STILLFRAME_READ_MS").ok().and_then(|ms| ms.parse().ok()) {
-        return Duration::from_millis(ms);
-    }
-    READ
 }
 
 /// Whether elements of a version cannot be had because nobody has ever written them.

@@ -1,0 +1,45 @@
+use super::*;
+use crate::checkpointer::Checkpointer;
+use crate::checkpointer::tests::shared;
+use stillframe::Region;
+
+#[test]
+fn versions_that_come_and_go_between_attaching_and_the_first_look_are_told() {
+    for (options, missed) in [
+        (Checkpointer::options(), 3),
+        (Checkpointer::options().all(true), 3),
+        (Checkpointer::options().every(5), 1),
+        (Checkpointer::options().when("true").unwrap(), 3),
+    ] {
+        let dir = tempfile::Builder::new().prefix("checkpointer-").tempdir_in("/dev/shm").unwrap();
+        let (regions, to) = (dir.path().join("regions"), dir.path().join("store"));
+        let mut region = Region::options().dir(&regions).create("r").unwrap();
+        region.array::<f64>("u", &[4]).unwrap();
+        region.publish(10).commit().unwrap();
+        let shared = Arc::new(shared(options.dir(&regions), &to));
+        let mut watch = Watch::new(shared.clone(), find(&shared.options, "r").unwrap());
+        let target = watch.attach().unwrap().unwrap();
+        for version in [11, 12, 15] {
+            region.publish(version).commit().unwrap();
+        }
+        watch.look(&target).unwrap();
+        assert_eq!(shared.record().status.missed, missed);
+    }
+}
+
+#[test]
+fn a_version_of_a_program_that_ends_right_after_it_is_saved() {
+    let dir = tempfile::Builder::new().prefix("checkpointer-").tempdir_in("/dev/shm").unwrap();
+    let (regions, to) = (dir.path().join("regions"), dir.path().join("store"));
+    let mut region = Region::options().dir(&regions).create("r").unwrap();
+    let shared = Arc::new(shared(Checkpointer::options().dir(&regions).once(true), &to));
+    let target = find(&shared.options, "r").unwrap();
+    let mut watch = Watch::new(shared, target);
+    let target = watch.attach().unwrap().unwrap();
+    let Err(error) = watch.look(&target) else { panic!("there is no version") };
+    region.publish(7).commit().unwrap();
+    region.close().unwrap();
+    assert!(matches!(watch.forgive(error), Ok(Look::On)));
+    assert!(matches!(watch.look(&target), Ok(Look::Done)));
+    assert_eq!(watch.taken.unwrap().0, 7);
+}

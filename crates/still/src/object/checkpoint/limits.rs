@@ -1,0 +1,43 @@
+//! How long versions of an object are waited for, and when what failed is tried again.
+
+use std::time::Duration;
+
+/// Longest wait before the thread looks whether it is to end.
+pub const LOOK: Duration = Duration::from_millis(50);
+
+/// How long it sleeps where something is to be tried later.
+pub const NAP: Duration = Duration::from_millis(5);
+
+/// How long there may be no writer before that is the end: writers may leave and attach anew between two versions.
+pub const GRACE: Duration = Duration::from_secs(1);
+
+/// How often a version is tried again once nobody writes any more.
+pub const LAST_TRIES: u32 = 2;
+
+/// After how many of those tries, with `--all`, the versions after it are read first: a minute or so.
+pub const PUT_OFF_TRIES: u32 = 12;
+
+/// How long a version may take until all of it was read: its writers have published it.
+pub fn read_limit() -> Duration {
+    from_environment("STILLFRAME_READ_MS", Duration::from_secs(60))
+}
+
+/// How long nothing is tried after a version could not be read; twice as long after each further time, up to [`pause_max`].
+pub fn pause() -> Duration {
+    from_environment("STILLFRAME_PAUSE_MS", Duration::from_secs(1))
+}
+
+pub fn pause_max() -> Duration {
+    pause() * 60
+}
+
+/// The longest pause once nobody writes any more.
+pub fn last_pause_max() -> Duration {
+    pause() * 5
+}
+
+/// A limit, or in programs for tests as many milliseconds as a variable of the environment says.
+fn from_environment(variable: &str, default: Duration) -> Duration {
+    let text = if cfg!(feature = "points") { std::env::var(variable).ok() } else { None };
+    text.and_then(|ms| ms.parse().ok()).map_or(default, Duration::from_millis)
+}
