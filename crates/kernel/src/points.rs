@@ -6,6 +6,20 @@
 //! it, or the failure of a call. A death in a write leaves any of its parts done: they may be done in any order. Without the
 //! feature, [`hit`], [`before_write`], [`fails`] and [`torn`] are empty.
 
+/// A duration, or in programs for tests as many milliseconds as a variable of the environment has.
+#[cfg(not(feature = "points"))]
+#[inline(always)]
+pub fn duration(_variable: &str, default: std::time::Duration) -> std::time::Duration {
+    default
+}
+
+/// A duration, or in programs for tests as many milliseconds as a variable of the environment has.
+#[cfg(feature = "points")]
+pub fn duration(variable: &str, default: std::time::Duration) -> std::time::Duration {
+    let ms = std::env::var(variable).ok().and_then(|text| text.parse().ok());
+    ms.map_or(default, std::time::Duration::from_millis)
+}
+
 /// Passes the point `name`.
 #[cfg(not(feature = "points"))]
 #[inline(always)]

@@ -43,7 +43,8 @@ fn forget(address: usize) -> bool {
 pub fn forget_within(range: Range<usize>, mut visit: impl FnMut(Range<usize>)) {
     for [begin, end] in &FILLED {
         let (first, last) = (begin.load(Ordering::Relaxed), end.load(Ordering::Relaxed));
-        let part = first.max(range.start)..last.min(range.end);
+        // The last page belongs to a mapping as a whole.
+        let part = first.max(range.start)..last.next_multiple_of(PAGE_BYTES).min(range.end);
         if first != 0 && !part.is_empty() && forget(first) {
             visit(part);
         }

@@ -3,10 +3,14 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
 use stillframe::AnySnapshot;
+use stillframe_kernel::points;
 
-/// How long nothing is tried after a save that failed; twice as long after each further one, up to the other.
-const RETRY: Duration = Duration::from_secs(1);
-const RETRY_MAX: Duration = Duration::from_secs(60);
+/// How long nothing is tried after a save that failed; twice as long after each further round of tries, up to 60 times as long.
+fn pause() -> Duration {
+    points::duration("STILLFRAME_PAUSE_MS", Duration::from_secs(1))
+}
+
+const PAUSES_MAX: u32 = 60;
 
 /// A version that was to be saved. Those of a later run come later, whatever their numbers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -28,8 +32,8 @@ pub(super) struct Unsaved {
     errors: BTreeMap<Asked, String>,
     /// Those that are still held, to be tried again themselves.
     held: Vec<AnySnapshot>,
-    /// Saves that failed, one after the other.
-    failures: u32,
+    /// Rounds of tries in which a save failed, one after the other. Where several are saved at once, all of them fail in one.
+    failed_rounds: u32,
     retry: Option<Instant>,
 }
 
@@ -55,8 +59,10 @@ impl Unsaved {
 
     /// Takes note of a save that failed, and keeps what is held to be tried again. Returns how long nothing is tried.
     pub(super) fn fail(&mut self, asked: Asked, error: String, held: Option<AnySnapshot>) -> Duration {
-        let pause = RETRY.saturating_mul(1 << self.failures.min(10)).min(RETRY_MAX);
-        self.failures += 1;
+        let is_new_round = self.retry.is_none() || self.failed_rounds == 0;
+        self.failed_rounds += u32::from(is_new_round);
+        let pauses = 1 << (self.failed_rounds - 1).min(10);
+        let pause = pause().saturating_mul(PAUSES_MAX.min(pauses));
         self.retry = Some(Instant::now() + pause);
         self.errors.insert(asked, error);
         self.held.extend(held);
@@ -79,7 +85,7 @@ impl Unsaved {
             }
             false => 0,
         };
-        self.failures = 0;
+        self.failed_rounds = 0;
         // What failed is tried at its time, whatever else went well meanwhile.
         if self.errors.is_empty() {
             self.retry = None;
@@ -163,9 +169,18 @@ mod tests {
     #[test]
     fn what_fails_again_and_again_waits_longer() {
         let mut unsaved = Unsaved::default();
-        let pauses: Vec<u64> = (0..9).map(|_| unsaved.fail(asked(1), "full".into(), None).as_secs()).collect();
-        assert_eq!(pauses, [1, 2, 4, 8, 16, 32, 60, 60, 60]);
-        unsaved.save(asked(1), false);
-        assert_eq!(unsaved.fail(asked(2), "full".into(), None), RETRY);
+        let mut fail = |version| unsaved.fail(asked(version), "full".into(), None).as_secs();
+        assert_eq!([fail(1), fail(2), fail(3)], [1; 3], "all in one round");
+        let mut pauses = Vec::new();
+        for _ in 0..8 {
+            unsaved.take_held();
+            pauses.push(unsaved.fail(asked(1), "full".into(), None).as_secs());
+        }
+        assert_eq!(pauses, [2, 4, 8, 16, 32, 60, 60, 60]);
+        [1, 2, 3].into_iter().for_each(|version| _ = unsaved.save(asked(version), false));
+        assert_eq!(unsaved.fail(asked(2), "full".into(), None).as_secs(), 1);
+        // While that waits another one goes well, and one does not.
+        unsaved.save(asked(4), false);
+        assert_eq!(unsaved.fail(asked(5), "full".into(), None).as_secs(), 1);
     }
 }

@@ -412,8 +412,9 @@ impl Watch {
     fn finish(&mut self, target: &AnyObserver) -> Result<()> {
         for is_again in [false, true] {
             let failed = self.drain();
-            // Those before it come first.
-            let is_last_due = self.options().at_end && !is_again && !self.has_untaken(target);
+            // Those before it come first, unless nobody looks at them any more.
+            let is_next = self.command() == Command::Stop || !self.has_untaken(target);
+            let is_last_due = self.options().at_end && !is_again && is_next;
             if !(failed || is_last_due) || self.command() >= Command::Finish {
                 return Ok(());
             }
@@ -429,6 +430,7 @@ impl Watch {
                 Err(error) => return self.forgive(error.into()).map(|_| ()),
             };
             if self.taken != Some((held.version(), held.published_ns())) || !is_back && failed {
+                self.miss(&held);
                 self.hand_over(held);
             }
         }

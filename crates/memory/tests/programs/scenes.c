@@ -828,18 +828,20 @@ static void lazy(void) {
     pthread_t thread;
     CHECK(!pthread_create(&thread, NULL, serves_faults, &descriptor));
     int protection = PROT_READ | PROT_WRITE, flags = MAP_PRIVATE | MAP_ANONYMOUS;
-    char *mapped = mmap(NULL, 16 * MIB, protection, flags, -1, 0), *grown = mmap(NULL, 4 * MIB, protection, flags, -1, 0);
+    // The last page is not whole.
+    char *mapped = mmap(NULL, 16 * MIB + 100, protection, flags, -1, 0), *grown = mmap(NULL, 4 * MIB, protection, flags, -1, 0);
     CHECK(mapped != MAP_FAILED && grown != MAP_FAILED);
     grown = mremap(grown, 4 * MIB, 16 * MIB, MREMAP_MAYMOVE);
     CHECK(grown != MAP_FAILED);
     char *heap = (char *)(((uintptr_t)block(18 * MIB) + 2 * MIB - 1) & ~(2 * MIB - 1));
     char *all[] = {mapped, grown, heap};
     for (int i = 0; i < 3; i++) {
+        size_t bytes = 16 * MIB + (i ? 0 : 4096);
         // What was written before stays.
         all[i][5 * MIB] = 3;
-        struct uffdio_register range = {.range = {(uintptr_t)all[i], 16 * MIB}, .mode = UFFDIO_REGISTER_MODE_MISSING};
+        struct uffdio_register range = {.range = {(uintptr_t)all[i], bytes}, .mode = UFFDIO_REGISTER_MODE_MISSING};
         CHECK(!ioctl(descriptor, UFFDIO_REGISTER, &range));
-        for (size_t at = 0; at < 16 * MIB; at += 4096)
+        for (size_t at = 0; at < bytes; at += 4096)
             CHECK(all[i][at] == (at == 5 * MIB ? 3 : 7));
     }
 }

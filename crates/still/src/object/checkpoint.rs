@@ -4,6 +4,7 @@
 //! are due and of no others.
 
 mod backlog;
+mod departure;
 mod due;
 mod follow;
 mod limits;
@@ -77,8 +78,6 @@ impl Follower {
             gone: None,
             is_decided: false,
             is_last: false,
-            is_last_read: false,
-            failures: 0,
             hindered: None,
         };
         let thread = std::thread::Builder::new().name("still-object".into()).spawn(move || follow.run())?;

@@ -1,7 +1,10 @@
 //! Versions of an object that cannot be read for a while, because this node's runtime does not run, or at all, and who saves them.
 
-use crate::support::remote::{Answer, Heat};
+use crate::support::remote::{Answer, Heat, Saver};
 use crate::support::until;
+use std::collections::BTreeSet;
+use std::fs::File;
+use std::sync::{Arc, Mutex};
 use stillframe_object::Objects;
 
 #[test]
@@ -184,7 +187,7 @@ fn what_one_run_left_unsaved_is_a_failure_until_a_version_of_the_next_is_safe() 
 const RULES: [&[&str]; 6] =
     [&["--once"], &["--all"], &["--every", "1"], &["--every-seconds", "600"], &["--when", "true"], &[]];
 
-fn silent_heat() -> (Heat, std::fs::File) {
+fn silent_heat() -> (Heat, File) {
     let heat = Heat::new();
     let runtime = heat.start_runtime_that(|_| Answer::Silence);
     (heat, runtime)
@@ -291,4 +294,56 @@ fn a_last_version_that_goes_with_its_object_is_not_saved() {
     heat.detach(1);
     heat.scene.ok(&["rm", "--force", "heat"]);
     saver.assert_fails("--at-end");
+}
+
+/// Fills versions but those that are blocked, which fail.
+fn start_blocked(heat: &Heat, versions: &[u64]) -> (Arc<Mutex<BTreeSet<u64>>>, File) {
+    let blocked = Arc::new(Mutex::new(BTreeSet::from_iter(versions.iter().copied())));
+    let is_blocked = blocked.clone();
+    let runtime = heat.start_runtime_that(move |version| match is_blocked.lock().unwrap().contains(&version) {
+        true => Answer::Failed,
+        false => Answer::Filled,
+    });
+    (blocked, runtime)
+}
+
+fn failures(saver: &Saver, version: u64) -> usize {
+    saver.count(&["\"failed\"", &format!("\"version\":{version},")])
+}
+
+#[test]
+fn a_last_version_that_cannot_be_read_keeps_none_before_it_from_being_saved() {
+    let mut heat = Heat::new();
+    let (blocked, _runtime) = start_blocked(&heat, &[100, 105]);
+    let saver = heat.saver(&["--every", "100", "--at-end", "--follow", "86400"]);
+    heat.complete(100);
+    until("it cannot read the multiple", || failures(&saver, 100) > 0);
+    heat.complete(105);
+    heat.detach(105);
+    until("it cannot read the last one", || failures(&saver, 105) > 2);
+    blocked.lock().unwrap().remove(&100);
+    until("the multiple is safe", || heat.is_safe(100) || saver.has_ended());
+    blocked.lock().unwrap().clear();
+    until("the last one is safe", || heat.is_safe(105) || saver.has_ended());
+    saver.terminate();
+    let (code, last, complaint) = saver.end();
+    assert_eq!((code, complaint.as_str()), (Some(0), ""), "{last}");
+}
+
+#[test]
+fn the_last_version_is_that_of_who_wrote_while_another_one_was_tried() {
+    let mut heat = Heat::new();
+    let (_blocked, _runtime) = start_blocked(&heat, &[2]);
+    let saver = heat.saver(&["--every-seconds", "86400", "--at-end", "--follow", "86400"]);
+    until("the first one is safe", || heat.is_safe(1));
+    heat.complete(2);
+    heat.detach(2);
+    until("it cannot read the last one", || failures(&saver, 2) > 1);
+    heat.attach_another(3);
+    heat.complete(3);
+    heat.detach(3);
+    until("the last one is safe", || heat.is_safe(3) || saver.has_ended());
+    saver.terminate();
+    let (code, last, complaint) = saver.end();
+    assert_eq!((code, complaint.as_str()), (Some(0), ""), "{last}");
 }

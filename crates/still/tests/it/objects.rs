@@ -853,7 +853,10 @@ impl StuckSaver {
         let (store, away) = (scene.file("store"), scene.file("away"));
         std::fs::create_dir(&store).unwrap();
         let args = [&["checkpoint", "heat", "--to", store.to_str().unwrap(), "--all", "--json"][..], rules].concat();
-        let mut saver = Guard(scene.command(&args).stdout(Stdio::piped()).spawn().unwrap());
+        let mut command = scene.command(&args);
+        // It does not pause for long.
+        let command = command.env("STILLFRAME_PAUSE_MS", "100").stdout(Stdio::piped());
+        let mut saver = Guard(command.spawn().unwrap());
         let lines = BufReader::new(saver.0.stdout.take().unwrap()).lines().map_while(Result::ok);
         _ = writer.publish(first).unwrap();
         let lines = Box::new(lines);
@@ -878,8 +881,9 @@ impl StuckSaver {
         renameat_with(CWD, &self.away, CWD, &self.store, RenameFlags::EXCHANGE).unwrap();
     }
 
-    /// The exit code, and the last line.
+    /// Leaves as its writer; the exit code, and the last line.
     fn end(mut self) -> (Option<i32>, String) {
+        drop(self.writer);
         let last = self.lines.last().unwrap_or_default();
         (self.saver.0.wait().unwrap().code(), last)
     }
@@ -895,11 +899,8 @@ fn all_versions_that_writers_keep_are_saved_in_the_end_though_nothing_can_be_for
         (0..4).for_each(|_| stuck.await_line("\"failed\""));
         stuck.mend();
         stuck.await_line("\"version\":16");
-        let StuckSaver { saver, lines, writer, store, away, .. } = stuck;
-        drop(writer);
-        let last = lines.last().unwrap_or_default();
-        let (mut saver, _) = (saver, (store, away));
-        assert!(saver.0.wait().unwrap().success(), "{last}");
+        let (code, last) = stuck.end();
+        assert_eq!(code, Some(0), "{last}");
         assert!(last.contains("\"saved\":16") && last.contains("\"missed\":0"), "{elements}: {last}");
     }
 }
@@ -913,26 +914,23 @@ fn versions_that_wait_when_the_writers_leave_are_saved_once_that_can_be() {
     // Before the next try there is time for all others to end.
     (0..3).for_each(|_| stuck.await_line("\"failed\""));
     stuck.mend();
-    let StuckSaver { mut saver, lines, writer, .. } = stuck;
-    drop(writer);
-    let last = lines.last().unwrap_or_default();
-    assert!(saver.0.wait().unwrap().success(), "{last}");
+    let (code, last) = stuck.end();
+    assert_eq!(code, Some(0), "{last}");
     assert!(last.contains("\"saved\":16") && last.contains("\"missed\":0"), "{last}");
 }
 
 #[test]
 fn who_can_save_nothing_ends_with_the_writers() {
-    for (first, rules, unsaved) in
-        [(1, &["--held", "1"][..], "[2,3,4,5]"), (2, &["--held", "1", "--every", "2"], "[4]")]
+    let multiples = &["--held", "1", "--every", "2"];
+    for (first, last, rules, unsaved) in
+        [(1, 5, &["--held", "1"][..], "[2,3,4,5]"), (2, 5, multiples, "[4]"), (2, 7, multiples, "[4,6]")]
     {
         let scene = Scene::new();
         let mut stuck = StuckSaver::new(&scene, 6, first, rules);
-        stuck.publish_until(5);
+        stuck.publish_until(last);
         stuck.await_line("\"failed\"");
-        let StuckSaver { mut saver, lines, writer, .. } = stuck;
-        drop(writer);
-        let last = lines.last().unwrap_or_default();
-        assert_eq!(saver.0.wait().unwrap().code(), Some(1), "{last}");
+        let (code, last) = stuck.end();
+        assert_eq!(code, Some(1), "{last}");
         assert!(last.contains(&format!("\"unsaved\":{unsaved}")), "{rules:?}: {last}");
     }
 }

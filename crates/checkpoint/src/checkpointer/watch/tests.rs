@@ -43,3 +43,31 @@ fn a_version_of_a_program_that_ends_right_after_it_is_saved() {
     assert!(matches!(watch.look(&target), Ok(Look::Done)));
     assert_eq!(watch.taken.unwrap().0, 7);
 }
+
+#[test]
+fn who_stops_saves_the_newest_though_others_before_it_were_not_looked_at() {
+    let dir = tempfile::Builder::new().prefix("checkpointer-").tempdir_in("/dev/shm").unwrap();
+    let (regions, to) = (dir.path().join("regions"), dir.path().join("store"));
+    let mut region = Region::options().dir(&regions).keep(8).create("r").unwrap();
+    region.array::<f64>("u", &[4]).unwrap();
+    region.publish(10).commit().unwrap();
+    // A second one is not held, so that nothing after the first is looked at.
+    let options = Checkpointer::options().dir(&regions).every(10).all(true).held(1).at_end(true);
+    let shared = Arc::new(shared(options, &to));
+    let target = find(&shared.options, "r").unwrap();
+    let mut watch = Watch::new(shared.clone(), target);
+    let target = watch.attach().unwrap().unwrap();
+    watch.look(&target).unwrap();
+    for version in [20, 30, 35] {
+        region.publish(version).commit().unwrap();
+    }
+    shared.command(Command::Stop);
+    std::thread::scope(|scope| {
+        scope.spawn(|| shared.save_all());
+        watch.finish(&target).unwrap();
+        shared.end_watch(Ok(()));
+    });
+    let status = shared.record().status();
+    // 35 stands for 30.
+    assert_eq!((&status.safe[..], status.missed), (&[10, 35][..], 1));
+}

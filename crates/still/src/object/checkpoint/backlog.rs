@@ -135,6 +135,14 @@ impl Backlog {
         self.late(newest)
     }
 
+    /// One before this that is to be tried at once: the newest, or the oldest if all are to be saved.
+    pub fn retry_before(&self, version: u64) -> Option<Choice> {
+        let is_due = |earlier: &u64| *earlier < version && !self.is_given_up(*earlier) && self.is_due(*earlier);
+        let mut due = self.open().filter(is_due);
+        let earlier = if self.all { due.next() } else { due.next_back() };
+        earlier.and_then(|earlier| self.late(earlier))
+    }
+
     /// Whether a version cannot be had any more.
     pub fn is_closed(&self, version: u64) -> bool {
         match self.late.get(&version) {

@@ -2,8 +2,9 @@
 
 use super::End;
 use super::backlog::{Attempt, Backlog, may_pass};
+use super::departure::Departure;
 use super::due::{Choice, Due, Position};
-use super::limits::{self, GRACE, LAST_TRIES, LOOK, NAP};
+use super::limits::{self, GRACE, LOOK, NAP};
 use super::unread::Unread;
 use crate::failure::Failure;
 use std::sync::Arc;
@@ -39,16 +40,12 @@ pub struct Follow {
     pub newest: u64,
     /// With `all`, versions that were there and are to be read.
     pub unread: Unread,
-    /// Since when nobody writes any more.
-    pub gone: Option<Instant>,
+    /// While nobody writes any more.
+    pub gone: Option<Departure>,
     /// Whether it was ever known if the condition holds.
     pub is_decided: bool,
     /// Whether the last version is being read.
     pub is_last: bool,
-    /// Whether it was, since nobody writes any more.
-    pub is_last_read: bool,
-    /// How often saving had failed when the writers left.
-    pub failures: u32,
     /// Since when the object cannot be looked at, by an error that may pass.
     pub hindered: Option<Instant>,
 }
@@ -114,9 +111,7 @@ impl Follow {
     fn advance(&mut self) -> Result<Option<End>, Failure> {
         let newest = match self.object.wait_newer(self.position.seen, LOOK) {
             Err(Error::NoNewer { .. }) => {
-                if self.is_alive() {
-                    self.set_gone(None);
-                }
+                self.track_writers(self.gone.is_some());
                 return Ok(None);
             }
             other => other?,
@@ -135,8 +130,8 @@ impl Follow {
                 let is_taken = self.attempt(choice)?;
                 return Ok((is_taken && self.due.once).then_some(End::Over));
             }
-            // The last version is not kept waiting by an earlier one, unless that is to be saved, too.
-            Some(_) if !self.due.all && self.has_ended()? => return Ok(Some(End::Over)),
+            // The last version is not kept waiting by an earlier one, unless all are to be saved in turn.
+            Some(_) if self.due.at_end && !self.due.all && self.has_ended()? => return Ok(Some(End::Over)),
             Some(_) => std::thread::sleep(NAP),
             None => return self.pass(newest),
         }
@@ -146,8 +141,8 @@ impl Follow {
     /// Goes on to wait for room, unless nothing can be saved and nobody writes any more.
     fn await_room(&mut self) -> Result<Option<End>, Failure> {
         self.track_writers(true);
-        let failures = self.obstacle.failures().saturating_sub(self.failures);
-        if !self.is_over() || failures < LAST_TRIES {
+        let failures = self.obstacle.failures();
+        if !self.gone.is_some_and(|gone| gone.is_hopeless(failures)) {
             return Ok(None);
         }
         self.leave_newest(UNSAVED, &self.interruption());
@@ -157,11 +152,7 @@ impl Follow {
 
     /// Keeps in mind since when nobody writes any more, where that counts.
     fn track_writers(&mut self, is_waiting: bool) {
-        let is_gone = is_waiting && !self.is_alive();
-        if self.gone.is_none() {
-            self.failures = self.obstacle.failures();
-        }
-        self.set_gone(if is_gone { self.gone.or_else(|| Some(Instant::now())) } else { None });
+        self.set_gone(is_waiting && !self.is_alive());
     }
 
     fn interruption(&self) -> Error {
@@ -204,16 +195,17 @@ impl Follow {
         self.object.is_alive().unwrap_or(true)
     }
 
-    fn set_gone(&mut self, gone: Option<Instant>) {
-        self.gone = gone;
-        self.is_last_read &= gone.is_some();
+    fn set_gone(&mut self, is_gone: bool) {
         let limit = self.due.follow.max(GRACE);
-        self.backlog.set_end(gone.and_then(|gone| gone.checked_add(limit)));
+        self.newest = self.newest.max(self.object.newest().unwrap_or_default());
+        let (newest, failures) = (self.newest, self.obstacle.failures());
+        self.gone = is_gone.then(|| Departure::after(self.gone, newest, failures, limit));
+        self.backlog.set_end(self.gone.and_then(|gone| gone.since.checked_add(limit)));
     }
 
     /// Whether nobody has written for so long that nobody will.
     fn is_over(&self) -> bool {
-        self.gone.is_some_and(|gone| gone.elapsed() >= self.due.follow.max(GRACE))
+        self.gone.is_some_and(|gone| gone.since.elapsed() >= self.due.follow.max(GRACE))
     }
 
     /// Nobody writes any more, or somebody removed the object: waits a little for that to change. What it ends with, if it does not.
@@ -226,8 +218,7 @@ impl Follow {
                 return Ok(Some(End::NextRun));
             }
         }
-        self.newest = self.newest.max(self.object.newest().unwrap_or_default());
-        self.set_gone(self.gone.or_else(|| Some(Instant::now())));
+        self.set_gone(true);
         if self.has_ended()? {
             return Ok(Some(End::Over));
         }
@@ -238,11 +229,15 @@ impl Follow {
     /// Whether nobody writes any more, and nobody will. The last version is read before: the object may be removed while another run is waited
     /// for.
     fn has_ended(&mut self) -> Result<bool, Failure> {
-        if !self.is_last_read && self.gone.is_some_and(|gone| gone.elapsed() >= GRACE) {
-            self.save_last()?;
-            self.is_last_read = true;
+        if self.gone.is_some_and(|gone| !gone.is_last_read && gone.since.elapsed() >= GRACE) {
+            let is_last_read = self.save_last()?;
+            if let Some(gone) = &mut self.gone {
+                gone.is_last_read = is_last_read;
+            }
+            // Others may have written meanwhile, and left.
+            self.track_writers(true);
         }
-        Ok(self.is_over())
+        Ok(self.is_over() && self.gone.is_some_and(|gone| gone.is_last_read))
     }
 
     /// Leaves the versions that were to be read, for this reason.
@@ -260,7 +255,8 @@ impl Follow {
     fn leave_newest(&mut self, why: &str, error: &Error) {
         let version = self.newest;
         let is_done = self.assembly.newest() >= Some(version) || version <= self.object.description().initial;
-        if is_done || self.backlog.knows(version) {
+        let is_named = self.due.at_end || !self.unread.has(self.due.number(version));
+        if is_done || !is_named || self.backlog.knows(version) {
             return;
         }
         match self.choose_last(version) {
@@ -280,27 +276,27 @@ impl Follow {
         }
     }
 
-    /// Puts the last version together, if that is to be. Of an object that was removed nothing is left.
-    fn save_last(&mut self) -> Result<(), Failure> {
+    /// Puts the last version together, if that is to be; whether that is done, or cannot be. Of an object that was removed nothing is left.
+    fn save_last(&mut self) -> Result<bool, Failure> {
         match self.read_last() {
-            Err(Failure::Object(Error::Removed { .. } | Error::Interrupted { .. })) => Ok(()),
+            Err(Failure::Object(Error::Removed { .. } | Error::Interrupted { .. })) => Ok(true),
             other => other,
         }
     }
 
-    fn read_last(&mut self) -> Result<(), Failure> {
+    fn read_last(&mut self) -> Result<bool, Failure> {
         let version = self.object.newest()?;
         // What was put together before it went is not missed.
         let is_done = self.assembly.newest() >= Some(version) || self.backlog.is_closed(version);
         if is_done || version <= self.object.description().initial {
-            return Ok(());
+            return Ok(true);
         }
-        let Some(choice) = self.choose_last(version) else { return Ok(()) };
+        let Some(choice) = self.choose_last(version) else { return Ok(true) };
         if self.backlog.late(version).is_none() && !self.await_presence(version)? {
             if !self.ends() {
                 self.backlog.miss_gone(version, self.is_needed(choice));
             }
-            return Ok(());
+            return Ok(true);
         }
         self.is_last = true;
         let read = self.read_until_given_up(choice);
@@ -308,27 +304,33 @@ impl Follow {
         read
     }
 
-    /// Tries to read the last version until it was read, or often enough.
-    fn read_until_given_up(&mut self, choice: Choice) -> Result<(), Failure> {
+    /// Tries to read the last version until it was read, or often enough, and those before it that are late, while it pauses. It stops where one
+    /// of these was read, for which there has to be room: whether it did not.
+    fn read_until_given_up(&mut self, choice: Choice) -> Result<bool, Failure> {
         let version = choice.version;
         // Whoever writes again goes on with later ones.
         let has_newer = |follow: &Follow| follow.has_newer(version).unwrap_or(false);
-        let may_wait = |follow: &Follow| follow.is_over() || !follow.is_alive() && !has_newer(follow);
+        let may_wait = |follow: &Follow| (follow.is_over() || !follow.is_alive()) && !has_newer(follow);
         let is_wanted = |follow: &Follow| {
             let is_declined = choice.is_asked && follow.position.asked >= Some(version);
             let is_left = is_declined || follow.backlog.is_closed(version) || follow.backlog.is_given_up(version);
             follow.assembly.newest() < Some(version) && !is_left && !follow.ends() && may_wait(follow)
         };
         while is_wanted(self) {
-            if self.backlog.is_due(version) {
-                self.attempt(choice)?;
-                // Of one that was removed.
-                self.object.versions()?;
-            } else {
-                std::thread::sleep(LOOK);
+            // Of one that was removed.
+            self.object.versions()?;
+            let is_due = self.backlog.is_due(version);
+            match self.backlog.retry_before(version) {
+                Some(earlier) if self.due.all || !is_due => {
+                    if self.attempt(earlier)? {
+                        return Ok(false);
+                    }
+                }
+                _ if is_due => _ = self.attempt(choice)?,
+                _ => std::thread::sleep(LOOK),
             }
         }
-        Ok(())
+        Ok(true)
     }
 
     /// The newest version, if it is due and nothing was found out of it yet: one that was complete, and of which nobody has all any more, is

@@ -1,6 +1,7 @@
 //! How long versions of an object are waited for, and when what failed is tried again.
 
 use std::time::Duration;
+use stillframe_kernel::points;
 
 /// Longest wait before the thread looks whether it is to end.
 pub const LOOK: Duration = Duration::from_millis(50);
@@ -19,12 +20,12 @@ pub const PUT_OFF_TRIES: u32 = 12;
 
 /// How long a version may take until all of it was read: its writers have published it.
 pub fn read_limit() -> Duration {
-    from_environment("STILLFRAME_READ_MS", Duration::from_secs(60))
+    points::duration("STILLFRAME_READ_MS", Duration::from_secs(60))
 }
 
 /// How long nothing is tried after a version could not be read; twice as long after each further time, up to [`pause_max`].
 pub fn pause() -> Duration {
-    from_environment("STILLFRAME_PAUSE_MS", Duration::from_secs(1))
+    points::duration("STILLFRAME_PAUSE_MS", Duration::from_secs(1))
 }
 
 pub fn pause_max() -> Duration {
@@ -34,10 +35,4 @@ pub fn pause_max() -> Duration {
 /// The longest pause once nobody writes any more.
 pub fn last_pause_max() -> Duration {
     pause() * 5
-}
-
-/// A limit, or in programs for tests as many milliseconds as a variable of the environment says.
-fn from_environment(variable: &str, default: Duration) -> Duration {
-    let text = if cfg!(feature = "points") { std::env::var(variable).ok() } else { None };
-    text.and_then(|ms| ms.parse().ok()).map_or(default, Duration::from_millis)
 }

@@ -23,6 +23,11 @@ impl Unread {
         (0..surplus).filter_map(|_| self.0.pop_first()).map(|(_, choice)| choice.version).collect()
     }
 
+    /// Whether one that stands for this number is among them.
+    pub fn has(&self, number: u64) -> bool {
+        self.0.contains_key(&number)
+    }
+
     /// Removes the versions up to one that was read. Returns those for which it does not stand: they went.
     pub fn pass(&mut self, due: &Due, version: u64) -> Vec<u64> {
         let number = due.number(version);

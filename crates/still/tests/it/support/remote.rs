@@ -73,6 +73,14 @@ impl Heat {
         self.relay.tell(std::slice::from_ref(&self.writer)).unwrap();
     }
 
+    /// Another program writes from a version on, as the next run does.
+    pub fn attach_another(&mut self, from: u64) {
+        let RemoteFragment { remote, process, .. } = self.writer.clone();
+        self.writer.remote = Remote { number: remote.number + 1, ..remote };
+        (self.writer.process, self.writer.from, self.writer.left) = (process + 1, from, None);
+        self.relay.tell(std::slice::from_ref(&self.writer)).unwrap();
+    }
+
     pub fn store(&self) -> PathBuf {
         self.scene.file("store")
     }
