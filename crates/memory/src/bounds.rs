@@ -1,7 +1,7 @@
 //! Why the kernel gives a process no page of a pool that has some.
 
 use crate::files::{Short, number};
-use crate::groups;
+use crate::groups::{self, Resource};
 use crate::kernel::PAGE_BYTES;
 use std::ffi::CStr;
 use std::fmt::{Display, Formatter, Result, Write};
@@ -100,7 +100,17 @@ impl Name {
 
 fn left_to_groups(page_bytes: usize, part: &str) -> Option<usize> {
     let of = |what: &str| Name::new(format_args!("hugetlb.{}{part}.{what}", Size(page_bytes)));
-    groups::left(of("max")?.text()?, of("current")?.text()?)
+    let [most, used] = [of("max")?, of("current")?];
+    let [former_most, former_used] = [of("limit_in_bytes")?, of("usage_in_bytes")?];
+    let resource = Resource {
+        controller: "hugetlb",
+        unified: [most.text()?, used.text()?],
+        former: [former_most.text()?, former_used.text()?],
+        reclaimable: None,
+    };
+    let mut left: Option<usize> = None;
+    groups::each_limit(&resource, |limit| left = Some(left.unwrap_or(usize::MAX).min(limit.left())));
+    left
 }
 
 /// What the kernel says of all large pages of a size.

@@ -3,6 +3,7 @@
 //! What the program maps itself is the kernel's, with all that may be done to it; it is only in large pages, and filled at
 //! once if it is not much. Where a call concerns pages of the pool, which the kernel cannot cut, these become ordinary memory first.
 
+use crate::backing;
 use crate::count::{self, MAPPED};
 use crate::kernel::{PAGE_BYTES, WINDOW_BYTES, errno, quietly, set_errno};
 use crate::next;
@@ -79,7 +80,7 @@ pub unsafe extern "C" fn mmap(
     }
     let real = |bytes| next::mmap(address as usize, bytes, protection, flags, file, offset);
     if fixed {
-        windows::note_cut(address as usize, bytes);
+        note_gone(address as usize, bytes);
     }
     if fixed && flags & libc::MAP_ANONYMOUS != 0 && is_in_filled(address as usize, bytes) {
         let at = real(bytes);
@@ -169,12 +170,18 @@ pub unsafe extern "C" fn munmap(address: *mut c_void, bytes: size_t) -> c_int {
     if soften(address, bytes).is_err() {
         return -1;
     }
-    windows::note_cut(address as usize, bytes);
+    note_gone(address as usize, bytes);
     let result = windows::vacate(address as usize, bytes, next::munmap);
     if result == 0 && bytes >= WINDOW_BYTES {
         forget(address as usize);
     }
     result
+}
+
+/// Notes that the program maps something else there, or nothing.
+fn note_gone(address: usize, bytes: usize) {
+    windows::note_cut(address, bytes);
+    backing::forget(address..address.saturating_add(bytes));
 }
 
 fn soften(address: *mut c_void, bytes: usize) -> Result<(), ()> {
@@ -198,12 +205,12 @@ pub unsafe extern "C" fn mremap(
         return libc::MAP_FAILED;
     }
     if is_fixed {
-        windows::note_cut(new_address as usize, new_bytes);
+        note_gone(new_address as usize, new_bytes);
     }
     let at = match move_of_heap(address as usize, bytes, new_bytes, flags, new_address) {
         Some(at) => at,
         None => {
-            windows::note_cut(address as usize, bytes);
+            note_gone(address as usize, bytes);
             next::mremap(address as usize, bytes, new_bytes, flags, new_address)
         }
     };
@@ -296,6 +303,22 @@ pub unsafe extern "C" fn pkey_mprotect(address: *mut c_void, bytes: size_t, prot
 /// As of the C library's.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn madvise(address: *mut c_void, bytes: size_t, advice: c_int) -> c_int {
+    let at = address as usize;
+    // SAFETY: the caller's.
+    let advised = unsafe { advise(address, bytes, advice) };
+    if advised == 0
+        && advice == libc::MADV_DONTNEED
+        && let Err(errno) = quietly(|| backing::restore(at..at.saturating_add(bytes)))
+    {
+        set_errno(errno);
+        return -1;
+    }
+    advised
+}
+
+/// # Safety
+/// As of the C library's `madvise`.
+unsafe fn advise(address: *mut c_void, bytes: usize, advice: c_int) -> c_int {
     let at = address as usize;
     let real = || {
         // What a block was advised is not meant for the next one.

@@ -14,13 +14,7 @@ pub fn map_all() {
 }
 
 fn map_segments(object: &Object<'_>) {
-    let path = match object.name.to_bytes() {
-        [] => c"/proc/self/exe",
-        path if path.contains(&b'/') => object.name,
-        // The kernel's own.
-        _ => return,
-    };
-    let Ok(file) = Descriptor::open(path, libc::O_RDONLY) else { return };
+    let Some(file) = object.open() else { return };
     for header in object.segments(libc::PF_R | libc::PF_W, libc::PF_R) {
         let begin = object.range(header).start;
         // Both begin at the same place of a page.

@@ -349,6 +349,17 @@ impl Descriptor {
         }
     }
 
+    /// Writes bytes at an offset.
+    pub fn write_at(&self, bytes: &[u8], offset: usize) -> Result<(), Errno> {
+        let (from, count) = (bytes.as_ptr() as usize, bytes.len());
+        // SAFETY: the call reads as many bytes as there are.
+        match unsafe { call(libc::SYS_pwrite64, [self.0 as usize, from, count, offset, 0, 0]) } {
+            Ok(written) if written == count => Ok(()),
+            Ok(_) => Err(libc::EFAULT),
+            Err(errno) => Err(errno),
+        }
+    }
+
     /// Reads what is there at once.
     pub fn read(&self, out: &mut [u8]) -> Result<usize, Errno> {
         loop {

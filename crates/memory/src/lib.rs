@@ -42,6 +42,7 @@
 //! fork; but for that of `blocks`, whose holder cannot fork.
 #![allow(unsafe_code)]
 
+mod backing;
 mod begin;
 mod blocks;
 mod bounds;

@@ -1,5 +1,6 @@
 //! What the program was loaded with: itself and its libraries.
 
+use crate::kernel::Descriptor;
 use libc::{c_int, c_void, size_t};
 use std::ffi::CStr;
 use std::ops::Range;
@@ -18,6 +19,17 @@ impl Object<'_> {
     pub fn range(&self, header: &libc::Elf64_Phdr) -> Range<usize> {
         let begin = self.base + header.p_vaddr as usize;
         begin..begin + header.p_memsz as usize
+    }
+
+    /// Opens its file, if it has one.
+    pub fn open(&self) -> Option<Descriptor> {
+        let path = match self.name.to_bytes() {
+            [] => c"/proc/self/exe",
+            path if path.contains(&b'/') => self.name,
+            // The kernel's own.
+            _ => return None,
+        };
+        Descriptor::open(path, libc::O_RDONLY).ok()
     }
 
     /// The segments whose flags, of these, are those.

@@ -1,6 +1,7 @@
 //! What the program and its libraries were loaded with: `.data` and `.bss`, where Fortran's COMMON blocks and static
 //! arrays lie.
 
+use crate::backing;
 use crate::count;
 use crate::kernel::{Advice, WINDOW_BYTES, advise, copy_nonzero, quietly};
 use crate::loaded;
@@ -26,12 +27,13 @@ pub unsafe fn move_all() {
         for header in object.segments(libc::PF_W | libc::PF_X, libc::PF_W) {
             let segment = object.range(header);
             let begin = if protected.contains(&segment.start) { protected.end } else { segment.start };
-            move_segment(begin..segment.end);
+            move_segment(begin..segment.end, |range| backing::keep(object, header, range));
         }
     });
 }
 
-fn move_segment(segment: Range<usize>) {
+/// Moves a segment of which `keep` keeps what it has to.
+fn move_segment(segment: Range<usize>, keep: impl Fn(&Range<usize>) -> bool) {
     let whole = |unit: usize| segment.start.next_multiple_of(unit)..segment.end / unit * unit;
     let range = whole(WINDOW_BYTES);
     if range.len() < LEAST_BYTES {
@@ -42,7 +44,12 @@ fn move_segment(segment: Range<usize>) {
         // What is read there before it was ever written is a large page of zeros then.
         let _ = advise(range.start, range.len(), Advice::Large);
         match pool::open() {
-            Ok(pool) => to_pool(whole(pool.page_bytes), &pool),
+            Ok(pool) => {
+                let range = whole(pool.page_bytes);
+                if !range.is_empty() && keep(&range) {
+                    to_pool(range, &pool);
+                }
+            }
             Err(refusal) => pool::note(refusal),
         }
         plain::fill(range.start, range.len());
@@ -52,9 +59,6 @@ fn move_segment(segment: Range<usize>) {
 
 /// Fills what it can from the pool.
 fn to_pool(range: Range<usize>, pool: &pool::Open) {
-    if range.is_empty() {
-        return;
-    }
     let Ok(piece) = pieces::add(Purpose::Loaded, range.start, range.len()) else { return };
     let _held = windows::lock().hold();
     let mut at = range.start;

@@ -528,6 +528,24 @@ impl Group {
         }
     }
 
+    /// One whose processes may have so much memory; `None`, with the reason, where that cannot be said.
+    fn of_memory(test: &str, mib: u64) -> Option<Group> {
+        let name = format!("stillframe-test-{test}-{}", std::process::id());
+        let former = Path::new("/sys/fs/cgroup/memory");
+        let (root, file) = match former.join("memory.limit_in_bytes").exists() {
+            true => (former, "memory.limit_in_bytes"),
+            false => (Path::new("/sys/fs/cgroup"), "memory.max"),
+        };
+        let group = Group(root.join(name));
+        let made = std::fs::create_dir(&group.0).and_then(|()| {
+            std::fs::write(group.0.join(file), (mib * MIB).to_string())?;
+            // Nothing goes to a disk instead, where there is one for that.
+            let _ = std::fs::write(group.0.join("memory.swap.max"), "0");
+            Ok(())
+        });
+        made.inspect_err(|error| skip(format!("groups do not bound memory here: {error}"))).ok().map(|()| group)
+    }
+
     /// The same command in this group.
     fn within(&self, command: &Command) -> Command {
         let mut within = Command::new("sh");
@@ -579,6 +597,18 @@ fn a_process_that_may_have_less_of_the_pool_than_it_wants_goes_on_in_small_pages
         assert!(!complained.contains("is empty"), "{complained}");
         group.set(file, "max");
         pool.is_free(160);
+    }
+}
+
+/// Nothing is filled unasked that a program may need elsewhere.
+#[test]
+fn programs_that_use_little_of_what_they_ask_for_live_with_the_memory_of_their_group() {
+    let Some(pool) = Made::new("limited", 24) else { return };
+    let Some(group) = Group::of_memory("limited", 768) else { return };
+    // As ranks that begin at once.
+    let both = [(); 2].map(|()| start(group.within(&pool.run(scenes(), &["limited"]))));
+    for mut process in both {
+        assert!(process.0.wait().unwrap().success());
     }
 }
 

@@ -485,6 +485,17 @@ static void sparse(void) {
     free(behind);
 }
 
+// Of many large blocks and mappings a page each is used, and some memory besides: less than the group of this process may have.
+static void limited(void) {
+    for (int i = 0; i < 20; i++) {
+        int protection = PROT_READ | PROT_WRITE, flags = MAP_PRIVATE | MAP_ANONYMOUS;
+        char *mapped = mmap(NULL, 24 * MIB, protection, flags, -1, 0), *allocated = block(24 * MIB);
+        CHECK(mapped != MAP_FAILED);
+        mapped[5] = allocated[5] = 1;
+    }
+    fill(block(40 * MIB), 40 * MIB, 2);
+}
+
 // A child has what its parent has, and nothing of what it gave back.
 static void freed_forks(void) {
     free(memset(block(120 * MIB), 1, 120 * MIB));
@@ -922,10 +933,14 @@ static void storm(void) {
 }
 
 static char zeros[12 << 20];
-static int numbers[3 << 20] = {1, 2, 3};
+static int numbers[3 << 20] = {1, 2, 3, [1 << 20] = 5, [(1 << 20) + 2048] = 6, [2 << 20] = 7};
 static char *const pointers[] = {zeros, zeros + 1};
 
 // What lies in the program: static arrays and COMMON blocks.
+static char *page_of(void *address) {
+    return (char *)((uintptr_t)address / 4096 * 4096);
+}
+
 static void loaded(void) {
     CHECK(numbers[0] == 1 && numbers[2] == 3 && numbers[3] == 0 && numbers[(3 << 20) - 1] == 0);
     CHECK(pointers[1] == zeros + 1);
@@ -945,6 +960,21 @@ static void loaded(void) {
     CHECK(mprotect(page, 4096, PROT_READ) == 0 && page[0] == zeros[page - zeros]);
     CHECK(mprotect(page, 4096, PROT_READ | PROT_WRITE) == 0);
     CHECK(madvise(page, 4096, MADV_DONTNEED) == 0 && page[0] == 0);
+    // Of a private mapping of a file the file's content is there again.
+    int *second = numbers + (1 << 20), *third = numbers + (2 << 20);
+    page = page_of(second);
+    page[-1] = page[12288] = 9;
+    CHECK(madvise(page, 12288, MADV_DONTNEED) == 0 && second[0] == 5 && second[1] == 0 && second[2048] == 6);
+    CHECK(page[-1] == 9 && page[12288] == 9);
+    // The same in memory that became ordinary, whatever its protection, and not where something else was mapped since.
+    page = page_of(third);
+    *third = 9;
+    CHECK(mprotect(page, 4096, PROT_READ) == 0 && *third == 9);
+    CHECK(madvise(page, 4096, MADV_DONTNEED) == 0 && *third == 7);
+    CHECK(mprotect(page, 4096, PROT_READ | PROT_WRITE) == 0);
+    int flags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED;
+    CHECK(mmap(page, 4096, PROT_READ | PROT_WRITE, flags, -1, 0) == page && *third == 0);
+    CHECK(madvise(page, 4096, MADV_DONTNEED) == 0 && *third == 0);
 }
 
 static int deep(int left) {
@@ -1519,7 +1549,7 @@ int main(int count, char **arguments) {
     struct {
         const char *name;
         void (*play)(void);
-    } all[] = {{"reused", reused}, {"ticked", ticked}, {"sparse", sparse}, {"freed_forks", freed_forks},
+    } all[] = {{"reused", reused}, {"ticked", ticked}, {"sparse", sparse}, {"limited", limited}, {"freed_forks", freed_forks},
                {"passing_threads", passing_threads}, {"tight", tight}, {"grows", grows}, {"grow_apart", grow_apart}, {"large", large}, {"heap", heap},       {"odd", odd},     {"cut", cut}, {"busy_cut", busy_cut},
                {"maps", maps},       {"limits", limits},   {"locked", locked}, {"threads", threads},
                {"forks", forks},     {"busy_forks", busy_forks}, {"storm", storm}, {"loaded", loaded}, {"stack", stack},

@@ -234,8 +234,9 @@ impl Follow {
             if let Some(gone) = &mut self.gone {
                 gone.is_last_read = is_last_read;
             }
-            // Others may have written meanwhile, and left.
-            self.track_writers(true);
+            // Others may have written meanwhile, and left. Of an object that was removed nobody writes any more.
+            let is_written = self.object.is_alive().is_ok_and(|is_alive| is_alive);
+            self.set_gone(!is_written);
         }
         Ok(self.is_over() && self.gone.is_some_and(|gone| gone.is_last_read))
     }
