@@ -13,6 +13,7 @@ use crate::kernel::{self, Descriptor, Errno, PAGE_BYTES, READ_WRITE, WINDOW_BYTE
 use crate::lock::Lock;
 use crate::next;
 use crate::pieces::{self, Purpose, Window};
+use crate::pool;
 use crate::report;
 use crate::room;
 use crate::say::say;
@@ -83,10 +84,7 @@ pub fn forked(call: impl FnOnce() -> libc::pid_t) -> libc::pid_t {
             let is_whole = child < 0 || wait_for_copy(child);
             let _ = IS_LOST.try_with(|lost| lost.set(!is_whole));
             drop_page();
-            let held = windows::lock().hold();
-            room::take_again();
-            drop(held);
-            unlock();
+            end_waiting();
         });
     }
     if child > 0 && IS_LOST.try_with(|lost| lost.replace(false)).unwrap_or(false) {
@@ -201,6 +199,15 @@ fn unlock_memory() {
     heap::lock().give();
 }
 
+/// Lets other threads have memory of the pool again, and fork.
+fn end_waiting() {
+    pool::set_closed(false);
+    let held = windows::lock().hold();
+    room::take_again();
+    drop(held);
+    unlock();
+}
+
 /// Lets other threads fork again.
 fn unlock() {
     // SAFETY: this thread has `FORKS`, and wrote it before.
@@ -260,11 +267,15 @@ pub extern "C" fn in_parent() {
         let mut is_to_be_said = false;
         let is_asked = IS_ASKED.try_with(Cell::get).unwrap_or(false);
         if is_asked && PAGE.load(Ordering::Relaxed) != 0 {
-            // Who asks knows the child, and waits for it. What others take of the pool meanwhile the child may miss: then the fork fails.
+            // Who asks knows the child, and waits for it.
+            pool::set_closed(true);
             unlock_memory();
             let _ = IS_WAITING.try_with(|waiting| waiting.set(true));
             return;
         }
+        // Others go on meanwhile, however long the child takes. What the pool has they leave to it.
+        pool::set_closed(true);
+        unlock_memory();
         if let Some(reader) = reader {
             // The child says one byte, or ends, and then nobody is left to say anything.
             let is_whole = reader.read(&mut [0]) == Ok(1);
@@ -273,9 +284,7 @@ pub extern "C" fn in_parent() {
             let _ = IS_LOST.try_with(|lost| lost.set(!is_whole));
         }
         drop_page();
-        room::take_again();
-        unlock_memory();
-        unlock();
+        end_waiting();
         if is_to_be_said {
             complain();
         }

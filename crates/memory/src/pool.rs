@@ -41,8 +41,19 @@ pub enum Refusal {
     Bounded(Bound),
 }
 
-/// Opens the pool.
+/// Whether a child is copying what its parent has: what others took of the pool then would be taken from the child.
+static IS_CLOSED: AtomicBool = AtomicBool::new(false);
+
+/// Has nobody of this process take anything of the pool, or lets them again. Called by who forks, and one does at a time.
+pub fn set_closed(is_closed: bool) {
+    IS_CLOSED.store(is_closed, Ordering::Relaxed);
+}
+
+/// Opens the pool. While it is closed it is as where nobody named one.
 pub fn open() -> Result<Open, Refusal> {
+    if IS_CLOSED.load(Ordering::Relaxed) {
+        return Err(Refusal::None);
+    }
     let path = setting::pool().ok_or(Refusal::None)?;
     let file = Descriptor::open(path, libc::O_TMPFILE | libc::O_RDWR).map_err(|errno| match errno {
         libc::ENOENT | libc::EOPNOTSUPP | libc::ENOTDIR => Refusal::Gone,

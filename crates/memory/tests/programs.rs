@@ -430,6 +430,11 @@ fn a_fork_whose_child_could_not_have_all_fails_also_without_descriptors() {
 }
 
 #[test]
+fn threads_get_memory_while_a_child_copies_its_own() {
+    play("stopped_copy", 288);
+}
+
+#[test]
 fn a_program_fills_its_memory_itself_when_it_is_touched() {
     play("lazy", 96);
 }

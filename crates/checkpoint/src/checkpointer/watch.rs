@@ -430,6 +430,8 @@ impl Watch {
                 Err(error) => return self.forgive(error.into()).map(|_| ()),
             };
             if self.taken != Some((held.version(), held.published_ns())) || !is_back && failed {
+                // What is tried again is not to make room for this one.
+                self.drain();
                 self.miss(&held);
                 self.hand_over(held);
             }

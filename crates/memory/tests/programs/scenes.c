@@ -893,6 +893,38 @@ static void busy_forks(void) {
     printf("%d %d\n", done, failed);
 }
 
+static _Atomic pid_t forking;
+static void *forks_once(void *unused) {
+    forking = (pid_t)syscall(SYS_gettid);
+    pid_t child = fork();
+    if (child == 0)
+        _exit(0);
+    CHECK(child > 0 && ended(child) == 0);
+    return unused;
+}
+
+// Threads have memory while a child that copies is stopped, as by a debugger.
+static void stopped_copy(void) {
+    alarm(60);
+    fill(block(200 * MIB), 200 * MIB, 1);
+    pthread_t thread;
+    CHECK(!pthread_create(&thread, NULL, forks_once, NULL));
+    while (!forking)
+        sched_yield();
+    char path[64], text[16] = "";
+    snprintf(path, sizeof path, "/proc/self/task/%d/children", forking);
+    int children = open(path, O_RDONLY);
+    CHECK(children >= 0);
+    while (pread(children, text, sizeof text - 1, 0) <= 0)
+        sched_yield();
+    pid_t child = atoi(text);
+    kill(child, SIGSTOP);
+    fill(block(40 * MIB), 40 * MIB, 2);
+    kill(child, SIGCONT);
+    CHECK(!pthread_join(thread, NULL));
+    close(children);
+}
+
 static void *allocates_on(void *seed) {
     while (!is_over)
         free(allocates(seed));
@@ -1549,7 +1581,7 @@ int main(int count, char **arguments) {
     struct {
         const char *name;
         void (*play)(void);
-    } all[] = {{"reused", reused}, {"ticked", ticked}, {"sparse", sparse}, {"limited", limited}, {"freed_forks", freed_forks},
+    } all[] = {{"reused", reused}, {"ticked", ticked}, {"sparse", sparse}, {"limited", limited}, {"stopped_copy", stopped_copy}, {"freed_forks", freed_forks},
                {"passing_threads", passing_threads}, {"tight", tight}, {"grows", grows}, {"grow_apart", grow_apart}, {"large", large}, {"heap", heap},       {"odd", odd},     {"cut", cut}, {"busy_cut", busy_cut},
                {"maps", maps},       {"limits", limits},   {"locked", locked}, {"threads", threads},
                {"forks", forks},     {"busy_forks", busy_forks}, {"storm", storm}, {"loaded", loaded}, {"stack", stack},

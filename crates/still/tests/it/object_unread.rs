@@ -296,44 +296,42 @@ fn a_last_version_that_goes_with_its_object_is_not_saved() {
     saver.assert_fails("--at-end");
 }
 
-/// Fills versions but those that are blocked, which fail.
-fn start_blocked(heat: &Heat, versions: &[u64]) -> (Arc<Mutex<BTreeSet<u64>>>, File) {
-    let blocked = Arc::new(Mutex::new(BTreeSet::from_iter(versions.iter().copied())));
-    let is_blocked = blocked.clone();
-    let runtime = heat.start_runtime_that(move |version| match is_blocked.lock().unwrap().contains(&version) {
-        true => Answer::Failed,
-        false => Answer::Filled,
-    });
-    (blocked, runtime)
-}
-
 fn failures(saver: &Saver, version: u64) -> usize {
     saver.count(&["\"failed\"", &format!("\"version\":{version},")])
 }
 
+/// Whether it fails at once, or in the time of a read.
 #[test]
 fn a_last_version_that_cannot_be_read_keeps_none_before_it_from_being_saved() {
-    let mut heat = Heat::new();
-    let (blocked, _runtime) = start_blocked(&heat, &[100, 105]);
-    let saver = heat.saver(&["--every", "100", "--at-end", "--follow", "86400"]);
-    heat.complete(100);
-    until("it cannot read the multiple", || failures(&saver, 100) > 0);
-    heat.complete(105);
-    heat.detach(105);
-    until("it cannot read the last one", || failures(&saver, 105) > 2);
-    blocked.lock().unwrap().remove(&100);
-    until("the multiple is safe", || heat.is_safe(100) || saver.has_ended());
-    blocked.lock().unwrap().clear();
-    until("the last one is safe", || heat.is_safe(105) || saver.has_ended());
-    saver.terminate();
-    let (code, last, complaint) = saver.end();
-    assert_eq!((code, complaint.as_str()), (Some(0), ""), "{last}");
+    for is_lost in [false, true] {
+        let mut heat = Heat::new();
+        let blocked = Arc::new(Mutex::new(BTreeSet::from([100, 105])));
+        let is_blocked = blocked.clone();
+        let _runtime = heat.start_runtime_that(move |version| match is_blocked.lock().unwrap().contains(&version) {
+            true if is_lost && version == 105 => Answer::Lost,
+            true => Answer::Failed,
+            false => Answer::Filled,
+        });
+        let saver = heat.saver(&["--every", "100", "--at-end", "--follow", "86400"]);
+        heat.complete(100);
+        until("it cannot read the multiple", || failures(&saver, 100) > 0);
+        heat.complete(105);
+        heat.detach(105);
+        until("it cannot read the last one", || failures(&saver, 105) > 2);
+        blocked.lock().unwrap().remove(&100);
+        until("the multiple is safe", || heat.is_safe(100) || saver.has_ended());
+        blocked.lock().unwrap().clear();
+        until("the last one is safe", || heat.is_safe(105) || saver.has_ended());
+        saver.terminate();
+        let (code, last, complaint) = saver.end();
+        assert_eq!((code, complaint.as_str()), (Some(0), ""), "{is_lost}: {last}");
+    }
 }
 
 #[test]
 fn the_last_version_is_that_of_who_wrote_while_another_one_was_tried() {
     let mut heat = Heat::new();
-    let (_blocked, _runtime) = start_blocked(&heat, &[2]);
+    let _runtime = heat.start_runtime_that(|version| if version == 2 { Answer::Failed } else { Answer::Filled });
     let saver = heat.saver(&["--every-seconds", "86400", "--at-end", "--follow", "86400"]);
     until("the first one is safe", || heat.is_safe(1));
     heat.complete(2);

@@ -71,3 +71,30 @@ fn who_stops_saves_the_newest_though_others_before_it_were_not_looked_at() {
     // 35 stands for 30.
     assert_eq!((&status.safe[..], status.missed), (&[10, 35][..], 1));
 }
+
+#[test]
+fn what_could_not_be_saved_is_tried_again_by_who_stops_besides_the_newest() {
+    let dir = tempfile::Builder::new().prefix("checkpointer-").tempdir_in("/dev/shm").unwrap();
+    let (regions, to) = (dir.path().join("regions"), dir.path().join("store"));
+    let mut region = Region::options().dir(&regions).keep(8).create("r").unwrap();
+    region.array::<f64>("u", &[4]).unwrap();
+    region.publish(10).commit().unwrap();
+    let options = Checkpointer::options().dir(&regions).every(10).all(true).held(1).at_end(true);
+    let shared = Arc::new(shared(options, &to));
+    let target = find(&shared.options, "r").unwrap();
+    let mut watch = Watch::new(shared.clone(), target);
+    let target = watch.attach().unwrap().unwrap();
+    watch.look(&target).unwrap();
+    let held = shared.record().queue.pop_front().unwrap();
+    let full = Error::NoSpace { dir: to, version: 10, needed_bytes: 1, free_bytes: Some(0), lacks_inodes: false };
+    shared.record_outcome(held, Err(full));
+    region.publish(35).commit().unwrap();
+    shared.command(Command::Stop);
+    std::thread::scope(|scope| {
+        scope.spawn(|| shared.save_all());
+        watch.finish(&target).unwrap();
+        shared.end_watch(Ok(()));
+    });
+    let status = shared.record().status();
+    assert_eq!((&status.safe[..], &status.unsaved[..]), (&[10, 35][..], &[][..]), "{:?}", status.error);
+}

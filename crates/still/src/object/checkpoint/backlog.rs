@@ -143,6 +143,13 @@ impl Backlog {
         earlier.and_then(|earlier| self.late(earlier))
     }
 
+    /// Whether an earlier version is tried before this one: that whose pause is over first, and of all versions the earlier one, if this was not
+    /// tried.
+    pub fn is_before(&self, earlier: u64, version: u64) -> bool {
+        let retry = |version| self.late.get(&version).map(|late| late.retry);
+        retry(version).map_or(self.all, |retry_of_version| retry(earlier) < Some(retry_of_version))
+    }
+
     /// Whether a version cannot be had any more.
     pub fn is_closed(&self, version: u64) -> bool {
         match self.late.get(&version) {

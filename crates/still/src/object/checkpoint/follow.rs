@@ -234,11 +234,10 @@ impl Follow {
             if let Some(gone) = &mut self.gone {
                 gone.is_last_read = is_last_read;
             }
-            // Others may have written meanwhile, and left. Of an object that was removed nobody writes any more.
-            let is_written = self.object.is_alive().is_ok_and(|is_alive| is_alive);
-            self.set_gone(!is_written);
+            // Others may write by now, or have written and left, which the next step sees.
+            return Ok(false);
         }
-        Ok(self.is_over() && self.gone.is_some_and(|gone| gone.is_last_read))
+        Ok(self.is_over())
     }
 
     /// Leaves the versions that were to be read, for this reason.
@@ -299,35 +298,40 @@ impl Follow {
             }
             return Ok(true);
         }
-        self.is_last = true;
-        let read = self.read_until_given_up(choice);
-        self.is_last = false;
-        read
+        self.read_until_given_up(choice)
     }
 
-    /// Tries to read the last version until it was read, or often enough, and those before it that are late, while it pauses. It stops where one
-    /// of these was read, for which there has to be room: whether it did not.
+    /// Tries to read the last version until it was read, or often enough, and in turns those before it that are late; whether that is done. It is
+    /// not where one of these was read, for which there has to be room, or somebody writes again.
     fn read_until_given_up(&mut self, choice: Choice) -> Result<bool, Failure> {
         let version = choice.version;
         // Whoever writes again goes on with later ones.
         let has_newer = |follow: &Follow| follow.has_newer(version).unwrap_or(false);
         let may_wait = |follow: &Follow| (follow.is_over() || !follow.is_alive()) && !has_newer(follow);
-        let is_wanted = |follow: &Follow| {
+        let is_done = |follow: &Follow| {
             let is_declined = choice.is_asked && follow.position.asked >= Some(version);
             let is_left = is_declined || follow.backlog.is_closed(version) || follow.backlog.is_given_up(version);
-            follow.assembly.newest() < Some(version) && !is_left && !follow.ends() && may_wait(follow)
+            follow.assembly.newest() >= Some(version) || is_left || follow.ends()
         };
-        while is_wanted(self) {
+        while !is_done(self) {
             // Of one that was removed.
             self.object.versions()?;
+            if !may_wait(self) {
+                return Ok(false);
+            }
             let is_due = self.backlog.is_due(version);
             match self.backlog.retry_before(version) {
-                Some(earlier) if self.due.all || !is_due => {
+                Some(earlier) if !is_due || self.backlog.is_before(earlier.version, version) => {
                     if self.attempt(earlier)? {
                         return Ok(false);
                     }
                 }
-                _ if is_due => _ = self.attempt(choice)?,
+                _ if is_due => {
+                    self.is_last = true;
+                    let read = self.attempt(choice);
+                    self.is_last = false;
+                    read?;
+                }
                 _ => std::thread::sleep(LOOK),
             }
         }
