@@ -1,6 +1,6 @@
 //! What is done when the library is loaded, and at the end of the process.
 
-use crate::{code, fork, next, nodes, pool, report, say, segments, setting, stacks};
+use crate::{code, fork, mapped, next, nodes, pool, report, say, segments, setting, stacks};
 use libc::{c_char, c_int};
 use std::ffi::CStr;
 
@@ -34,6 +34,7 @@ extern "C" fn begin(_: c_int, _: *const *const c_char, environment: *const *cons
         // SAFETY: as said above.
         unsafe { segments::move_all() };
         if has_pool {
+            mapped::begin();
             code::map_all();
         }
     }

@@ -6,6 +6,7 @@
 //!
 //! What lies where is noted apart from the blocks, so that a program that writes past the end of one does not change it.
 
+use crate::cuts;
 use crate::kernel::{self, Errno, PAGE_BYTES, READ_WRITE, map, unmap};
 use crate::lock::Lock;
 use crate::pieces::{self, Piece, Purpose};
@@ -142,7 +143,7 @@ pub enum Begin {
     Aligned(usize),
 }
 
-/// A block, and whether it is zeros because nobody ever had it.
+/// A block, and whether it is zeros because nobody ever had it, or its memory was given up.
 pub struct Block {
     pub address: usize,
     pub is_fresh: bool,
@@ -162,8 +163,9 @@ pub fn allocate(bytes: usize, begin: Begin) -> Option<Block> {
         found.or_else(|| signals::blocked(|| ranges.grow(bytes.checked_add(align)?))?.take(pages, align, offset))
     })?;
     // Without the lock: others may take blocks while this one is filled.
+    let is_fresh = block.is_fresh || windows::is_reserved(block.address, bytes);
     if fill(block.address, bytes) {
-        return Some(block);
+        return Some(Block { is_fresh, ..block });
     }
     free(block.address);
     None
@@ -181,7 +183,20 @@ pub fn free(block: usize) {
         ranges.with(block, |range, cell| {
             let begin = range.begin_address(cell);
             // What cannot be made memory again is nobody's for good.
-            if windows::renew(begin, range.end_address(cell) - begin) {
+            if cuts::renew(begin, range.end_address(cell) - begin) {
+                range.set(cell, 0);
+            }
+        })
+    });
+}
+
+/// Frees a block, and gives up the windows that it has as a whole.
+pub fn give_up(block: usize) {
+    change(|ranges| {
+        ranges.with(block, |range, cell| {
+            let (begin, end) = (range.begin_address(cell), range.end_address(cell));
+            windows::give_up(begin, end - begin);
+            if cuts::renew(begin, end - begin) {
                 range.set(cell, 0);
             }
         })
@@ -211,7 +226,7 @@ pub fn resize(block: usize, bytes: usize) -> bool {
             let bytes = bytes.max(LEAST_BYTES);
             if bytes < had {
                 let end = (block + bytes).next_multiple_of(PAGE_BYTES);
-                if !windows::renew(end, block + had - end) {
+                if !cuts::renew(end, block + had - end) {
                     return None;
                 }
             }

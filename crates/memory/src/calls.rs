@@ -5,10 +5,12 @@
 
 use crate::backing;
 use crate::count::{self, MAPPED};
+use crate::cuts;
 use crate::kernel::{PAGE_BYTES, WINDOW_BYTES, errno, quietly, set_errno};
+use crate::mapped;
 use crate::next;
 use crate::plain;
-use crate::stacks;
+use crate::setting;
 use crate::windows::{self, SPARSE_BYTES};
 use libc::{c_int, c_void, off_t, size_t};
 use std::ops::Range;
@@ -17,6 +19,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 /// Of madvise(2), what `libc` does not name everywhere.
 const MADV_WIPEONFORK: c_int = 18;
 const MADV_GUARD_INSTALL: c_int = 102;
+const MADV_DONTNEED_LOCKED: c_int = 24;
 
 /// `MAP_FAILED`.
 const FAILED: usize = usize::MAX;
@@ -80,7 +83,8 @@ pub unsafe extern "C" fn mmap(
     }
     let real = |bytes| next::mmap(address as usize, bytes, protection, flags, file, offset);
     if fixed {
-        note_gone(address as usize, bytes);
+        cuts::note_cut(address as usize, bytes);
+        backing::forget(address as usize..(address as usize).saturating_add(bytes));
     }
     if fixed && flags & libc::MAP_ANONYMOUS != 0 && is_in_filled(address as usize, bytes) {
         let at = real(bytes);
@@ -91,6 +95,16 @@ pub unsafe extern "C" fn mmap(
     }
     if !is_to_be_filled(bytes, protection, flags) || !count::is_large_with(bytes) {
         return real(bytes) as *mut c_void;
+    }
+    if address.is_null()
+        && is_to_be_served(protection, flags)
+        && let Some(at) = mapped::map(bytes)
+    {
+        return at as *mut c_void;
+    }
+    if is_to_be_served(protection, flags) && setting::is_strict() {
+        set_errno(libc::ENOMEM);
+        return libc::MAP_FAILED;
     }
     let at = if address.is_null() { at_window(bytes, real) } else { real(bytes) };
     if at != FAILED {
@@ -123,6 +137,12 @@ fn is_to_be_filled(bytes: usize, protection: c_int, flags: c_int) -> bool {
     let is_private = flags & libc::MAP_TYPE == libc::MAP_PRIVATE && flags & libc::MAP_ANONYMOUS != 0;
     let is_written = protection & libc::PROT_WRITE != 0;
     bytes >= WINDOW_BYTES && is_private && is_written && flags & OTHERS == 0
+}
+
+/// Whether memory that is to be filled may be a block of the pool: nothing else is asked of it.
+fn is_to_be_served(protection: c_int, flags: c_int) -> bool {
+    let usual = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS;
+    protection == libc::PROT_READ | libc::PROT_WRITE && flags & !libc::MAP_POPULATE == usual
 }
 
 /// Maps at the begin of a window, which kernels before 6.7 do not by themselves.
@@ -167,21 +187,22 @@ fn fill(address: usize, bytes: usize) {
 /// As of the C library's.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn munmap(address: *mut c_void, bytes: size_t) -> c_int {
+    if quietly(|| mapped::unmap(address as usize, bytes)) {
+        return 0;
+    }
     if soften(address, bytes).is_err() {
         return -1;
     }
-    note_gone(address as usize, bytes);
-    let result = windows::vacate(address as usize, bytes, next::munmap);
+    cuts::note_cut(address as usize, bytes);
+    // Before, for others may get the addresses at once. A call that fails changes nothing.
+    if (address as usize).is_multiple_of(PAGE_BYTES) {
+        backing::forget(address as usize..(address as usize).saturating_add(bytes));
+    }
+    let result = cuts::vacate(address as usize, bytes, next::munmap);
     if result == 0 && bytes >= WINDOW_BYTES {
         forget(address as usize);
     }
     result
-}
-
-/// Notes that the program maps something else there, or nothing.
-fn note_gone(address: usize, bytes: usize) {
-    windows::note_cut(address, bytes);
-    backing::forget(address..address.saturating_add(bytes));
 }
 
 fn soften(address: *mut c_void, bytes: usize) -> Result<(), ()> {
@@ -201,23 +222,33 @@ pub unsafe extern "C" fn mremap(
     new_address: *mut c_void,
 ) -> *mut c_void {
     let is_fixed = flags & libc::MREMAP_FIXED != 0;
+    if flags & !libc::MREMAP_MAYMOVE == 0
+        && let Some(at) = quietly(|| mapped::remap(address as usize, bytes, new_bytes, flags != 0))
+    {
+        return at as *mut c_void;
+    }
     if soften(address, bytes).is_err() || is_fixed && soften(new_address, new_bytes).is_err() {
         return libc::MAP_FAILED;
     }
     if is_fixed {
-        note_gone(new_address as usize, new_bytes);
+        cuts::note_cut(new_address as usize, new_bytes);
     }
     let at = match move_of_heap(address as usize, bytes, new_bytes, flags, new_address) {
         Some(at) => at,
         None => {
-            note_gone(address as usize, bytes);
+            cuts::note_cut(address as usize, bytes);
             next::mremap(address as usize, bytes, new_bytes, flags, new_address)
         }
     };
     if at != FAILED {
+        let kept = if at == address as usize { new_bytes } else { 0 };
+        backing::forget((address as usize).saturating_add(kept)..(address as usize).saturating_add(bytes));
+        if at != address as usize {
+            backing::forget(at..at.saturating_add(new_bytes));
+        }
         // What the kernel gave up of the heap. What stays where it was is no hole, and is not to be taken for one.
         let kept = if at == address as usize { new_bytes.next_multiple_of(PAGE_BYTES).min(bytes) } else { 0 };
-        windows::take_back(address as usize + kept, bytes - kept);
+        cuts::take_back(address as usize + kept, bytes - kept);
     }
     if at != FAILED && bytes > 0 && forget(address as usize) {
         remember(at, new_bytes);
@@ -239,13 +270,13 @@ fn move_of_heap(
 ) -> Option<usize> {
     let bytes = bytes.checked_next_multiple_of(PAGE_BYTES)?;
     let new_whole = new_bytes.checked_next_multiple_of(PAGE_BYTES)?;
-    if new_bytes == 0 || !windows::is_of_heap(address, bytes) {
+    if new_bytes == 0 || !cuts::is_of_heap(address, bytes) {
         return None;
     }
     if flags & !libc::MREMAP_MAYMOVE == 0 && new_whole <= bytes {
         let rest = bytes - new_whole;
-        windows::note_cut(address + new_whole, rest);
-        return (rest == 0 || windows::vacate(address + new_whole, rest, next::munmap) == 0).then_some(address);
+        cuts::note_cut(address + new_whole, rest);
+        return (rest == 0 || cuts::vacate(address + new_whole, rest, next::munmap) == 0).then_some(address);
     }
     let is_fixed = flags & libc::MREMAP_FIXED != 0;
     let new = new_address as usize;
@@ -255,11 +286,10 @@ fn move_of_heap(
     {
         return None;
     }
-    let moved =
-        windows::move_out(address, bytes, |from| match next::mremap(from, bytes, new_bytes, flags, new_address) {
-            FAILED => Err(errno()),
-            at => Ok(at),
-        });
+    let moved = cuts::move_out(address, bytes, |from| match next::mremap(from, bytes, new_bytes, flags, new_address) {
+        FAILED => Err(errno()),
+        at => Ok(at),
+    });
     match moved {
         Ok(at) => Some(at),
         // The kernel may know a way all the same.
@@ -280,7 +310,7 @@ pub unsafe extern "C" fn mprotect(address: *mut c_void, bytes: size_t, protectio
     if soften(address, bytes).is_err() {
         return -1;
     }
-    windows::note_cut(address as usize, bytes);
+    cuts::note_cut(address as usize, bytes);
     next::mprotect(address as usize, bytes, protection)
 }
 
@@ -293,7 +323,7 @@ pub unsafe extern "C" fn pkey_mprotect(address: *mut c_void, bytes: size_t, prot
     if soften(address, bytes).is_err() {
         return -1;
     }
-    windows::note_cut(address as usize, bytes);
+    cuts::note_cut(address as usize, bytes);
     next::pkey_mprotect(address as usize, bytes, protection, key)
 }
 
@@ -304,16 +334,11 @@ pub unsafe extern "C" fn pkey_mprotect(address: *mut c_void, bytes: size_t, prot
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn madvise(address: *mut c_void, bytes: size_t, advice: c_int) -> c_int {
     let at = address as usize;
+    let range = at..at.saturating_add(bytes);
+    let is_given_up = matches!(advice, libc::MADV_DONTNEED | MADV_DONTNEED_LOCKED) && at.is_multiple_of(PAGE_BYTES);
     // SAFETY: the caller's.
-    let advised = unsafe { advise(address, bytes, advice) };
-    if advised == 0
-        && advice == libc::MADV_DONTNEED
-        && let Err(errno) = quietly(|| backing::restore(at..at.saturating_add(bytes)))
-    {
-        set_errno(errno);
-        return -1;
-    }
-    advised
+    let advise = |at: usize, bytes| unsafe { advise(at as *mut c_void, bytes, advice) };
+    if is_given_up && backing::may_have(&range) { backing::give_up(range, advise) } else { advise(at, bytes) }
 }
 
 /// # Safety
@@ -325,7 +350,7 @@ unsafe fn advise(address: *mut c_void, bytes: usize, advice: c_int) -> c_int {
         if let libc::MADV_DONTFORK | libc::MADV_DONTDUMP | MADV_WIPEONFORK | MADV_GUARD_INSTALL | libc::MADV_HWPOISON =
             advice
         {
-            windows::note_cut(at, bytes);
+            cuts::note_cut(at, bytes);
         }
         next::madvise(at, bytes, advice)
     };
@@ -334,7 +359,7 @@ unsafe fn advise(address: *mut c_void, bytes: usize, advice: c_int) -> c_int {
     }
     let is_inside = windows::is_in_pool(at, bytes);
     match advice {
-        libc::MADV_DONTNEED if is_inside => {
+        libc::MADV_DONTNEED | MADV_DONTNEED_LOCKED if is_inside => {
             // The page stays, so that it can be had again.
             // SAFETY: the caller gives up what is there.
             unsafe { std::ptr::write_bytes(address.cast::<u8>(), 0, bytes.next_multiple_of(PAGE_BYTES)) };
@@ -362,93 +387,6 @@ unsafe fn advise(address: *mut c_void, bytes: usize, advice: c_int) -> c_int {
         _ if soften(address, bytes).is_err() => -1,
         _ => real(),
     }
-}
-
-/// See sigaltstack(2). The kernel writes to such a stack, and would not wait while a large page is cut.
-///
-/// # Safety
-/// As of the C library's.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn sigaltstack(stack: *const libc::stack_t, before: *mut libc::stack_t) -> c_int {
-    // What cannot be read the kernel refuses.
-    if let Some(stack) = stacks::read_given(stack as usize)
-        && stack.ss_flags & libc::SS_DISABLE == 0
-    {
-        stand_on(&stack);
-    }
-    next::sigaltstack(stack, before)
-}
-
-/// Has somebody stand on ordinary memory, if that can be.
-fn stand_on(stack: &libc::stack_t) {
-    let _ = quietly(|| windows::soften(stack.ss_sp as usize, stack.ss_size));
-}
-
-/// See makecontext(3): how many arguments there are the call says itself, so all of them pass by.
-///
-/// # Safety
-/// As of the C library's.
-#[cfg(target_arch = "x86_64")]
-#[unsafe(no_mangle)]
-#[unsafe(naked)]
-pub unsafe extern "C" fn makecontext() {
-    // The first six arguments are in registers, the seventh and so on behind the address that this returns to. With eight
-    // words pushed the stack is as it has to be at a call.
-    std::arch::naked_asm!(
-        "push rdi",
-        "push rsi",
-        "push rdx",
-        "push rcx",
-        "push r8",
-        "push r9",
-        "push rax",
-        "call {prepare}",
-        "mov r11, rax",
-        "pop rax",
-        "pop r9",
-        "pop r8",
-        "pop rcx",
-        "pop rdx",
-        "pop rsi",
-        "pop rdi",
-        "jmp r11",
-        prepare = sym prepare_context,
-    )
-}
-
-/// The same for another processor: the first eight arguments are in registers.
-///
-/// # Safety
-/// As of the C library's.
-#[cfg(target_arch = "aarch64")]
-#[unsafe(no_mangle)]
-#[unsafe(naked)]
-pub unsafe extern "C" fn makecontext() {
-    std::arch::naked_asm!(
-        "stp x29, x30, [sp, #-80]!",
-        "stp x0, x1, [sp, #16]",
-        "stp x2, x3, [sp, #32]",
-        "stp x4, x5, [sp, #48]",
-        "stp x6, x7, [sp, #64]",
-        "bl {prepare}",
-        "mov x16, x0",
-        "ldp x0, x1, [sp, #16]",
-        "ldp x2, x3, [sp, #32]",
-        "ldp x4, x5, [sp, #48]",
-        "ldp x6, x7, [sp, #64]",
-        "ldp x29, x30, [sp], #80",
-        "br x16",
-        prepare = sym prepare_context,
-    )
-}
-
-/// Has a fiber stand on ordinary memory: the kernel writes there when a signal comes, and would not wait while a large page is
-/// cut. Gives the function that makes it.
-#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
-extern "C" fn prepare_context(context: *const libc::ucontext_t) -> usize {
-    // SAFETY: the caller of makecontext(3) gives one.
-    stand_on(unsafe { &(*context).uc_stack });
-    next::makecontext_address()
 }
 
 /// See brk(2).

@@ -8,15 +8,18 @@
 
 use crate::blocks;
 use crate::count;
+use crate::cuts;
 use crate::heap;
 use crate::kernel::{self, Descriptor, Errno, PAGE_BYTES, READ_WRITE, WINDOW_BYTES, map, read_own, unmap};
 use crate::lock::Lock;
 use crate::next;
 use crate::pieces::{self, Purpose, Window};
+use crate::plain;
 use crate::pool;
 use crate::report;
 use crate::room;
 use crate::say::say;
+use crate::setting;
 use crate::signals;
 use crate::sites;
 use crate::stacks;
@@ -31,6 +34,9 @@ static FORKS: Lock = Lock::new();
 /// Who reads, and who writes.
 static PIPE: [AtomicI32; 2] = [AtomicI32::new(NONE), AtomicI32::new(NONE)];
 const NONE: c_int = -1;
+
+/// Whether the process that forks has threads, or had.
+static HAD_THREADS: AtomicBool = AtomicBool::new(false);
 
 /// Where there are no descriptors: the page that parent and child have in common, whose first word says how far the child is.
 static PAGE: AtomicUsize = AtomicUsize::new(0);
@@ -61,6 +67,17 @@ pub fn install() {
 pub fn forked(call: impl FnOnce() -> libc::pid_t) -> libc::pid_t {
     if blocks::is_changing() {
         kernel::set_errno(libc::EAGAIN);
+        return -1;
+    }
+    if setting::is_strict() && has_pool() {
+        static IS_SAID: AtomicBool = AtomicBool::new(false);
+        if !IS_SAID.swap(true, Ordering::Relaxed) {
+            let pid = kernel::own_pid();
+            say(format_args!(
+                "process {pid} cannot fork: a child has what its parent has in ordinary memory (--strict); posix_spawn works"
+            ));
+        }
+        kernel::set_errno(libc::ENOMEM);
         return -1;
     }
     // The child would copy the stack that it stands on, and go on on the copy.
@@ -138,6 +155,7 @@ pub extern "C" fn before() {
         blocks::lock().take();
         windows::lock().take();
         pieces::lock().take();
+        HAD_THREADS.store(stacks::has_threads(), Ordering::Relaxed);
         if has_pool() {
             make_room();
             let mut ends = [NONE; 2];
@@ -295,17 +313,20 @@ pub extern "C" fn in_child() {
     kernel::quietly(|| {
         drop(take(0));
         let (writer, page) = (take(1), take_page());
-        windows::take_holes_back();
+        cuts::take_holes_back();
         if copy_all().is_err() {
             say_copied(page, BROKEN);
             // SAFETY: ends the process, of which the parent learns.
             unsafe { libc::syscall(libc::SYS_exit_group, LOST) };
         }
         count::begin_child();
+        plain::begin_child();
+        heap::begin_child(HAD_THREADS.load(Ordering::Relaxed));
         sites::begin_child();
         report::begin_process();
         if let Some(writer) = writer {
-            kernel::write(writer.0, &[1]);
+            // The parent may have ended meanwhile.
+            signals::without_pipe(|| kernel::write(writer.0, &[1]));
         }
         say_copied(page, WHOLE);
         unlock_memory();

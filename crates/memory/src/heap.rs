@@ -2,6 +2,10 @@
 //!
 //! It never gives memory back, so that a program that allocates and frees in each time step makes no system call. Large
 //! blocks, and those aligned to more than it can, are not its.
+//!
+//! A child of a process that had threads never enters it. It has locks, and bits that it waits for, which a thread of the parent may have set
+//! just then and nobody sets back in the child. The C library has small blocks for such a child, as it promises, and what that frees of its
+//! parent's small blocks stays as it is.
 
 use crate::blocks::{self, Begin, Block};
 use crate::kernel::{PAGE_BYTES, WINDOW_BYTES, copy_nonzero, has_address_limit, set_errno};
@@ -13,7 +17,7 @@ use crate::windows::{self, Want};
 use libc::{c_int, c_long, c_void, size_t};
 use std::cell::Cell;
 use std::ptr::null_mut;
-use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
 
 type Commit = extern "C" fn(bool, *mut c_void, size_t, *mut bool, *mut c_void) -> bool;
 
@@ -37,6 +41,33 @@ unsafe extern "C" {
     fn mi_option_set(option: c_int, value: c_long);
     /// The key whose destructor ends the allocator's part of a thread (`prim/unix/prim.c` of mimalloc 3.3.2).
     static _mi_heap_default_key: libc::pthread_key_t;
+    /// Whether there is anything to end when the process exits (`init.c`).
+    static mut _mi_process_is_initialized: bool;
+}
+
+// The C library's own, whatever stands before it.
+unsafe extern "C" {
+    fn __libc_calloc(count: size_t, bytes: size_t) -> *mut c_void;
+    fn __libc_malloc(bytes: size_t) -> *mut c_void;
+    fn __libc_memalign(align: size_t, bytes: size_t) -> *mut c_void;
+}
+
+/// Whether this is a child of a process that had threads.
+static IS_ORPHAN: AtomicBool = AtomicBool::new(false);
+
+/// This is a forked child, whose parent had threads or not.
+pub fn begin_child(had_threads: bool) {
+    if had_threads {
+        IS_ORPHAN.store(true, Ordering::Relaxed);
+        // So that the short way to a block is not taken.
+        RESERVED.store(0, Ordering::Relaxed);
+        // SAFETY: the child has one thread, and the allocator reads this when the process exits.
+        unsafe { _mi_process_is_initialized = false };
+    }
+}
+
+fn is_orphan() -> bool {
+    IS_ORPHAN.load(Ordering::Relaxed)
 }
 
 /// Numbers of options in mimalloc.h.
@@ -173,6 +204,9 @@ fn page_align() -> usize {
 /// Has the allocator prepare for the thread that calls this, which no fork may cut in two: its own locks are not known
 /// to a child.
 pub fn begin_thread() {
+    if is_orphan() {
+        return;
+    }
     growing(|| {
         // SAFETY: takes nothing.
         unsafe { mi_thread_init() };
@@ -185,13 +219,16 @@ pub fn begin_thread() {
 
 /// Runs at the end of a thread. What the allocator does there on its own takes locks that a child of a fork would find taken.
 extern "C" fn end_thread(_: *mut c_void) {
-    growing(|| {
-        // SAFETY: takes nothing.
-        unsafe { mi_thread_done() };
+    let end = || {
+        if !is_orphan() {
+            // SAFETY: takes nothing.
+            unsafe { mi_thread_done() };
+        }
         // The allocator's own destructor would find the heap that it has just freed: mimalloc 3.3.2 leaves it in its key.
         // SAFETY: the allocator writes its key once, before the first thread begins.
         unsafe { libc::pthread_setspecific(_mi_heap_default_key, std::ptr::null()) };
-    });
+    };
+    growing(end);
 }
 
 /// The key whose value has [`end_thread`] called, plus one.
@@ -263,6 +300,10 @@ fn allocate_slowly(bytes: usize, is_zero: bool) -> *mut c_void {
         return large(bytes, Begin::Coloured, is_zero);
     }
     let bytes = bytes.max(BYTES_LEAST);
+    if is_orphan() {
+        // SAFETY: takes a size.
+        return unsafe { if is_zero { __libc_calloc(1, bytes) } else { __libc_malloc(bytes) } };
+    }
     // SAFETY: takes a size.
     asking(bytes, || unsafe {
         if is_zero { libmimalloc_sys::mi_zalloc(bytes) } else { libmimalloc_sys::mi_malloc(bytes) }
@@ -290,6 +331,10 @@ pub fn allocate_aligned(bytes: usize, align: usize) -> Option<*mut c_void> {
         return Some(large(bytes, Begin::Aligned(align), false));
     }
     let bytes = bytes.max(BYTES_LEAST);
+    if is_orphan() {
+        // SAFETY: takes a size and a power of two.
+        return Some(unsafe { __libc_memalign(align, bytes) });
+    }
     // SAFETY: takes a size and a power of two.
     Some(asking(bytes, || unsafe { libmimalloc_sys::mi_malloc_aligned(bytes, align) }))
 }
@@ -307,6 +352,7 @@ pub fn owner(block: *mut c_void) -> Option<Piece> {
 #[inline]
 pub unsafe fn free(block: *mut c_void, of: Piece) {
     match of.purpose {
+        Purpose::Heap if is_orphan() => {}
         // SAFETY: as said.
         Purpose::Heap => unsafe { libmimalloc_sys::mi_free(block) },
         Purpose::Block => blocks::free(block as usize),

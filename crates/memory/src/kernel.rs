@@ -45,13 +45,13 @@ unsafe fn call(number: libc::c_long, arguments: [usize; 6]) -> Result<usize, Err
 
 /// New memory without a file. Where is the kernel's choice.
 pub fn map(bytes: usize, protection: c_int, flags: c_int) -> Result<usize, Errno> {
-    map_file(bytes, protection, flags | libc::MAP_ANONYMOUS, -1)
+    map_file(bytes, protection, flags | libc::MAP_ANONYMOUS, -1, 0)
 }
 
-/// A new mapping of a file's begin. Where is the kernel's choice.
-pub fn map_file(bytes: usize, protection: c_int, flags: c_int, file: c_int) -> Result<usize, Errno> {
+/// A new mapping of a file, from an offset on. Where is the kernel's choice.
+pub fn map_file(bytes: usize, protection: c_int, flags: c_int, file: c_int, offset: usize) -> Result<usize, Errno> {
     // SAFETY: without MAP_FIXED the call touches no memory that there is.
-    unsafe { call(libc::SYS_mmap, [0, bytes, protection as usize, flags as usize, file as usize, 0]) }
+    unsafe { call(libc::SYS_mmap, [0, bytes, protection as usize, flags as usize, file as usize, offset]) }
 }
 
 /// Takes a mapping away.
@@ -233,12 +233,49 @@ fn read_own_by_pipe(address: usize, out: &mut [u8]) -> Result<(), Errno> {
 }
 
 fn read_own_at_once(address: usize, out: &mut [u8]) -> Result<(), Errno> {
+    // SAFETY: nobody else has what is written.
+    unsafe { copy_at_once(address, out.as_mut_ptr() as usize, out.len()) }
+}
+
+/// Copies at most a page of this process's memory. Where one of the two is not there, or may not be written, this is an error and no signal.
+///
+/// # Safety
+/// Nobody misses what was there.
+pub unsafe fn copy_own(from: usize, to: usize, bytes: usize) -> Result<(), Errno> {
+    // SAFETY: the caller's.
+    match unsafe { copy_at_once(from, to, bytes) } {
+        Err(libc::EPERM | libc::ENOSYS) => copy_by_pipe(from, to, bytes),
+        done => done,
+    }
+}
+
+/// As [`copy_own`], by calls that containers let a process make.
+fn copy_by_pipe(from: usize, to: usize, bytes: usize) -> Result<(), Errno> {
+    let mut ends = [-1; 2];
+    // SAFETY: the call writes two descriptors.
+    if unsafe { libc::pipe2(ends.as_mut_ptr(), libc::O_CLOEXEC) } != 0 {
+        return Err(errno());
+    }
+    let [reader, writer] = ends.map(Descriptor);
     let mut done = 0;
-    while done < out.len() {
-        let rest = &mut out[done..];
-        let from = libc::iovec { iov_base: (address + done) as *mut c_void, iov_len: rest.len() };
-        let to = libc::iovec { iov_base: rest.as_mut_ptr().cast(), iov_len: rest.len() };
-        // SAFETY: the call writes only what `rest` is, and reads what it checks.
+    while done < bytes {
+        // SAFETY: the calls check both, and the caller gives up what is there. A page is what a pipe takes at once at least.
+        done += unsafe {
+            let written = call(libc::SYS_write, [writer.0 as usize, from + done, bytes - done, 0, 0, 0])?;
+            call(libc::SYS_read, [reader.0 as usize, to + done, written, 0, 0, 0])?
+        };
+    }
+    Ok(())
+}
+
+/// # Safety
+/// Nobody misses what was there.
+unsafe fn copy_at_once(from: usize, to: usize, bytes: usize) -> Result<(), Errno> {
+    let mut done = 0;
+    while done < bytes {
+        let part = |begin: usize| libc::iovec { iov_base: (begin + done) as *mut c_void, iov_len: bytes - done };
+        let (from, to) = (part(from), part(to));
+        // SAFETY: the call checks both, and the caller gives up what is written over.
         let copied = unsafe {
             let (from, to) = (&raw const from as usize, &raw const to as usize);
             call(libc::SYS_process_vm_writev, [own_pid() as usize, from, 1, to, 1, 0])
@@ -349,12 +386,11 @@ impl Descriptor {
         }
     }
 
-    /// Writes bytes at an offset.
-    pub fn write_at(&self, bytes: &[u8], offset: usize) -> Result<(), Errno> {
-        let (from, count) = (bytes.as_ptr() as usize, bytes.len());
-        // SAFETY: the call reads as many bytes as there are.
-        match unsafe { call(libc::SYS_pwrite64, [self.0 as usize, from, count, offset, 0, 0]) } {
-            Ok(written) if written == count => Ok(()),
+    /// Writes a page of memory at an offset. Where the memory is not there this is an error.
+    pub fn write_at(&self, address: usize, offset: usize) -> Result<(), Errno> {
+        // SAFETY: the call reads what it checks.
+        match unsafe { call(libc::SYS_pwrite64, [self.0 as usize, address, PAGE_BYTES, offset, 0, 0]) } {
+            Ok(PAGE_BYTES) => Ok(()),
             Ok(_) => Err(libc::EFAULT),
             Err(errno) => Err(errno),
         }
@@ -435,4 +471,15 @@ pub fn memory_bytes() -> usize {
         told
     };
     (told.totalram as usize).saturating_mul(told.mem_unit as usize)
+}
+
+/// Milliseconds since some instant, of a clock that costs nothing to read.
+pub fn now_ms() -> u64 {
+    // SAFETY: plain data, which the call fills.
+    let now = unsafe {
+        let mut now: libc::timespec = std::mem::zeroed();
+        libc::clock_gettime(libc::CLOCK_MONOTONIC_COARSE, &mut now);
+        now
+    };
+    now.tv_sec as u64 * 1000 + now.tv_nsec as u64 / 1_000_000
 }

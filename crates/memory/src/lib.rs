@@ -2,8 +2,8 @@
 //!
 //! The library is preloaded (`still run --pages`). It answers `malloc` and its family from a range of addresses of its
 //! own, whose windows it maps when they are first asked for: from the pool that `STILLFRAME_PAGES` names, all at once,
-//! so that no first touch costs a fault. What the program maps itself, its stacks and what it was loaded with stay the
-//! kernel's, in large pages where these can be had. `docs/large-pages.md` says what is where.
+//! so that no first touch costs a fault. What the program maps and the data that it was loaded with lie there, too; stacks stay the kernel's, in
+//! large pages where these can be had. `docs/large-pages.md` says what is where.
 //!
 //! | module | |
 //! |---|---|
@@ -21,13 +21,15 @@
 //! | `guard` | memory that nobody writes for a while |
 //! | `windows` | filling windows, and making ordinary memory of them |
 //! | `blocks` | large blocks |
+//! | `cuts` | what the program changes in how memory of the heap is mapped |
 //! | `sites` | small blocks that grow, by who has them grow |
 //! | `heap` | the allocator of small ones, and whose a block is |
 //! | `report` | what is said at the end of a process |
 //! | `fork` | what a forked child gets |
-//! | `loaded`, `segments`, `code` | what the program was loaded with, all of it, what it writes, what it only reads |
+//! | `mapped` | what the program maps, from the pool |
+//! | `loaded`, `backing`, `segments`, `code` | what the program was loaded with, all of it, the files behind it, what it writes, what it only reads |
 //! | `next` | the functions that this library stands before |
-//! | `family`, `calls`, `threads`, `userfault` | the functions of the C library that are stood in for |
+//! | `family`, `calls`, `contexts`, `threads`, `userfault` | the functions of the C library that are stood in for |
 //! | `begin` | the begin of the process, and its end |
 //!
 //! Each uses only those above it.
@@ -48,7 +50,9 @@ mod blocks;
 mod bounds;
 mod calls;
 mod code;
+mod contexts;
 mod count;
+mod cuts;
 mod family;
 mod files;
 mod fork;
@@ -58,6 +62,7 @@ mod heap;
 mod kernel;
 mod loaded;
 mod lock;
+mod mapped;
 mod next;
 mod nodes;
 mod pieces;

@@ -1,5 +1,6 @@
 //! What the program was loaded with: itself and its libraries.
 
+use crate::files::Room;
 use crate::kernel::Descriptor;
 use libc::{c_int, c_void, size_t};
 use std::ffi::CStr;
@@ -21,7 +22,8 @@ impl Object<'_> {
         begin..begin + header.p_memsz as usize
     }
 
-    /// Opens its file, if it has one.
+    /// Opens its file, if it has one. That may be another one by now, and of a program that was begun by its loader it is the loader's: so the
+    /// headers are compared.
     pub fn open(&self) -> Option<Descriptor> {
         let path = match self.name.to_bytes() {
             [] => c"/proc/self/exe",
@@ -29,7 +31,21 @@ impl Object<'_> {
             // The kernel's own.
             _ => return None,
         };
-        Descriptor::open(path, libc::O_RDONLY).ok()
+        let file = Descriptor::open(path, libc::O_RDONLY).ok()?;
+        self.is_of(&file).then_some(file)
+    }
+
+    /// Whether the headers of a file (elf(5)) are those that were loaded.
+    fn is_of(&self, file: &Descriptor) -> bool {
+        let Some(mut room) = Room::new() else { return false };
+        let begin = room.all_mut();
+        let Ok(count) = file.read(begin) else { return false };
+        let begin = &begin[..count];
+        let offset = begin.get(32..40).and_then(|bytes| bytes.try_into().ok()).map(usize::from_le_bytes);
+        // SAFETY: headers are plain data, and there are that many.
+        let loaded =
+            unsafe { std::slice::from_raw_parts(self.headers.as_ptr().cast::<u8>(), size_of_val(self.headers)) };
+        offset.and_then(|offset| begin.get(offset..offset.checked_add(loaded.len())?)) == Some(loaded)
     }
 
     /// The segments whose flags, of these, are those.

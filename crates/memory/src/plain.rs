@@ -2,14 +2,22 @@
 
 use crate::files::{Short, number};
 use crate::groups::{self, Limit, Resource};
+use crate::kernel::now_ms;
 use crate::kernel::{self, Advice, quietly};
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 /// Of much, what is filled before it is asked again how much there is: others fill, too.
 const STEP_BYTES: usize = 64 << 20;
 
-/// What may be filled before it is asked again, for that takes as long as to fill half a large page.
+/// What may be filled before it is asked again, for that takes as long as to fill half a large page, and until when.
 static CREDIT_BYTES: AtomicUsize = AtomicUsize::new(0);
+static CREDIT_END_MS: AtomicU64 = AtomicU64::new(0);
+const CREDIT_MS: u64 = 100;
+
+/// A forked child has none of its parent's.
+pub fn begin_child() {
+    CREDIT_BYTES.store(0, Ordering::Relaxed);
+}
 
 /// The parts of the machine's memory and of a group's that stay for what is touched, for much of what was filled may never be. Who exceeds a
 /// group is killed, and no others give anything back before.
@@ -27,7 +35,9 @@ const MEMORY: Resource<'_> = Resource {
 fn each_limit(mut visit: impl FnMut(Limit, usize)) {
     if let Some(text) = Short::read(c"/proc/meminfo") {
         let bytes = |word| number(text.after(word)?).map(|kib| kib << 10);
-        if let (Some(most), Some(left)) = (bytes("MemTotal:"), bytes("MemAvailable:")) {
+        if let (Some(all), Some(left)) = (bytes("MemTotal:"), bytes("MemAvailable:")) {
+            // What lies in pools is nobody's to have in small pages.
+            let most = all.saturating_sub(bytes("Hugetlb:").unwrap_or(0));
             visit(Limit { most, used: most.saturating_sub(left) }, KEPT_OF_MACHINE);
         }
     }
@@ -43,7 +53,10 @@ pub fn available_bytes() -> usize {
 
 /// Whether so much may be filled unasked: at most half of what there is, and a part of all is left.
 fn may_fill(bytes: usize) -> bool {
-    if CREDIT_BYTES.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |credit| credit.checked_sub(bytes)).is_ok() {
+    let now_ms = now_ms();
+    if now_ms < CREDIT_END_MS.load(Ordering::Relaxed)
+        && CREDIT_BYTES.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |credit| credit.checked_sub(bytes)).is_ok()
+    {
         return true;
     }
     let mut room = usize::MAX;
@@ -51,6 +64,7 @@ fn may_fill(bytes: usize) -> bool {
     let Some(rest) = room.checked_sub(bytes) else { return false };
     // Others fill meanwhile.
     CREDIT_BYTES.store((rest / 8).min(STEP_BYTES), Ordering::Relaxed);
+    CREDIT_END_MS.store(now_ms + CREDIT_MS, Ordering::Relaxed);
     true
 }
 

@@ -31,6 +31,8 @@ pub struct Open {
 pub enum Refusal {
     /// Nobody named one.
     None,
+    /// A child copies what its parent has.
+    Closed,
     /// A call failed.
     Call(&'static str, Errno),
     /// The directory is no longer a pool's.
@@ -49,10 +51,10 @@ pub fn set_closed(is_closed: bool) {
     IS_CLOSED.store(is_closed, Ordering::Relaxed);
 }
 
-/// Opens the pool. While it is closed it is as where nobody named one.
+/// Opens the pool.
 pub fn open() -> Result<Open, Refusal> {
     if IS_CLOSED.load(Ordering::Relaxed) {
-        return Err(Refusal::None);
+        return Err(Refusal::Closed);
     }
     let path = setting::pool().ok_or(Refusal::None)?;
     let file = Descriptor::open(path, libc::O_TMPFILE | libc::O_RDWR).map_err(|errno| match errno {
@@ -140,7 +142,7 @@ impl Open {
             }
         };
         let flags = libc::MAP_PRIVATE;
-        let at = map_file(bytes, READ_WRITE, flags, self.file.0).map_err(refused("mmap"))?;
+        let at = map_file(bytes, READ_WRITE, flags, self.file.0, 0).map_err(refused("mmap"))?;
         nodes::spread(at, bytes);
         // A cgroup may bound the pages that a job has, which shows only here.
         if let Err(errno) = advise(at, bytes, Advice::Populate) {
@@ -230,7 +232,8 @@ static NOTED: OnceLock<Refusal> = OnceLock::new();
 /// Notes why the program goes on in small pages, to be said when no lock is held: nobody may read what is said, and then whoever
 /// says it waits.
 pub fn note(refusal: Refusal) {
-    if refusal != Refusal::None {
+    // That it is closed is soon over.
+    if !matches!(refusal, Refusal::None | Refusal::Closed) {
         let _ = NOTED.set(refusal);
     }
 }
@@ -244,26 +247,27 @@ pub fn complain() {
     }
     let path = setting::pool().and_then(|path| path.to_str().ok()).unwrap_or("?");
     let pid = crate::kernel::own_pid();
+    let outcome = if setting::is_strict() { "gets no more memory (--strict)" } else { "goes on in small pages" };
     quietly(|| match refusal {
-        Refusal::None => {}
+        Refusal::None | Refusal::Closed => {}
         Refusal::Call("mremap", libc::EINVAL) => say(format_args!(
-            "the kernel does not move large pages of {path} (Linux 5.16 does): process {pid} goes on in small pages"
+            "the kernel does not move large pages of {path} (Linux 5.16 does): process {pid} {outcome}"
         )),
         Refusal::Call(call, errno) => {
             say(format_args!(
-                "{call} of the pool {path} failed (errno {errno}): process {pid} goes on in small pages; \
+                "{call} of the pool {path} failed (errno {errno}): process {pid} {outcome}; \
                  `still pages` shows the pools and whose they are"
             ));
         }
         Refusal::Gone => say(format_args!(
-            "the pool {path} is not there any more: process {pid} goes on in small pages; \
+            "the pool {path} is not there any more: process {pid} {outcome}; \
              `still pages` shows those that there are"
         )),
         Refusal::Bounded(bound) => {
             let size = Size(page_bytes());
             let say = |why: std::fmt::Arguments| {
                 say(format_args!(
-                    "process {pid} gets no more of the pool {path}, though it has free pages: {why}; it goes on in small pages"
+                    "process {pid} gets no more of the pool {path}, though it has free pages: {why}; it {outcome}"
                 ));
             };
             match bound {
@@ -280,7 +284,7 @@ pub fn complain() {
             }
         }
         Refusal::Empty => say(format_args!(
-            "the pool {path} is empty: process {pid} goes on in small pages; `still pages` shows who has it, \
+            "the pool {path} is empty: process {pid} {outcome}; `still pages` shows who has it, \
              `still pages reserve` makes a larger one"
         )),
     });

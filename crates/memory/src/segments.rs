@@ -8,6 +8,7 @@ use crate::loaded;
 use crate::pieces::{self, Purpose, Window};
 use crate::plain;
 use crate::pool;
+use crate::setting;
 use crate::windows;
 use std::ops::Range;
 
@@ -50,11 +51,23 @@ fn move_segment(segment: Range<usize>, keep: impl Fn(&Range<usize>) -> bool) {
                     to_pool(range, &pool);
                 }
             }
-            Err(refusal) => pool::note(refusal),
+            Err(refusal) => {
+                pool::note(refusal);
+                refuse_start();
+            }
         }
         plain::fill(range.start, range.len());
         pool::complain();
     });
+}
+
+/// Ends the process, of which nothing has run yet, where what it was loaded with has to lie in the pool and cannot.
+fn refuse_start() {
+    if setting::is_strict() {
+        pool::complain();
+        // SAFETY: ends the process.
+        unsafe { libc::syscall(libc::SYS_exit_group, 1) };
+    }
 }
 
 /// Fills what it can from the pool.
@@ -77,6 +90,7 @@ fn to_pool(range: Range<usize>, pool: &pool::Open) {
             Err(refusal) => {
                 count::REFUSED.add(range.end - at);
                 pool::note(refusal);
+                refuse_start();
                 break;
             }
         }

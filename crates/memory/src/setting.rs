@@ -3,6 +3,7 @@
 //! | variable | |
 //! |---|---|
 //! | `STILLFRAME_PAGES` | the directory of the pool |
+//! | `STILLFRAME_PAGES_STRICT` | that nothing that the pool has not is served from ordinary memory |
 //! | `STILLFRAME_PAGES_REPORT` | the process that reports at its end, as do its children that had something of the pool |
 
 use std::ffi::{CStr, c_char};
@@ -19,6 +20,7 @@ unsafe impl Sync for Path {}
 static PATH: Path = Path(std::cell::UnsafeCell::new([0; PATH_BYTES]));
 static IS_KNOWN: AtomicBool = AtomicBool::new(false);
 static REPORTER: AtomicU32 = AtomicU32::new(0);
+static IS_STRICT: AtomicBool = AtomicBool::new(false);
 
 /// A variable of an environment.
 ///
@@ -60,6 +62,7 @@ pub unsafe fn read(environment: *const *const c_char) {
     unsafe { (&mut *PATH.0.get())[..path.len()].copy_from_slice(path) };
     let reporter = of(c"STILLFRAME_PAGES_REPORT").and_then(|text| crate::files::number(text.to_bytes()));
     REPORTER.store(reporter.unwrap_or(0) as u32, Ordering::Relaxed);
+    IS_STRICT.store(of(c"STILLFRAME_PAGES_STRICT").is_some(), Ordering::Relaxed);
     IS_KNOWN.store(true, Ordering::Release);
 }
 
@@ -67,6 +70,11 @@ pub unsafe fn read(environment: *const *const c_char) {
 pub fn pool() -> Option<&'static CStr> {
     // SAFETY: nothing changes it once it is known.
     IS_KNOWN.load(Ordering::Acquire).then(|| unsafe { CStr::from_ptr(PATH.0.get().cast()) })
+}
+
+/// Whether memory that the pool has not is refused.
+pub fn is_strict() -> bool {
+    IS_STRICT.load(Ordering::Relaxed)
 }
 
 /// The process that reports in any case, if there is to be a report.

@@ -1,6 +1,7 @@
 //! The functions that begin threads and processes, and end these.
 
 use crate::count::STACKS;
+use crate::family;
 use crate::fork;
 use crate::heap;
 use crate::next::{self, Routine};
@@ -50,9 +51,7 @@ fn take(start: *mut Start) -> Start {
     // SAFETY: written by `pthread_create`, and read once.
     unsafe {
         let told = start.read();
-        if let Some(of) = heap::owner(start.cast()) {
-            heap::free(start.cast(), of);
-        }
+        family::free(start.cast());
         told
     }
 }

@@ -5,6 +5,7 @@
 //! program wrote nothing but zeros before cannot be told from them: it is asked for, too.
 
 use crate::calls;
+use crate::cuts;
 use crate::kernel::{PAGE_BYTES, READ_WRITE, map, quietly, read_own, resident, set_errno, unmap};
 use crate::next;
 use crate::windows;
@@ -32,6 +33,8 @@ pub unsafe extern "C" fn ioctl(file: c_int, request: c_ulong, argument: *mut c_v
             set_errno(libc::ENOMEM);
             return -1;
         }
+        // Who gets this memory next is not to wait for the program to fill it.
+        cuts::note_cut(range.start, range.len());
         quietly(|| give_up(range));
     }
     next::ioctl(file, request, argument as usize)
@@ -53,7 +56,7 @@ fn give_up(range: Range<usize>) {
     let Ok(buffer) = map(PAGES * PAGE_BYTES, READ_WRITE, libc::MAP_PRIVATE) else { return };
     // SAFETY: just mapped, as long, and nobody else's.
     let bytes = unsafe { std::slice::from_raw_parts_mut(buffer as *mut u8, PAGES * PAGE_BYTES) };
-    if windows::is_of_heap(range.start, range.len()) {
+    if cuts::is_of_heap(range.start, range.len()) {
         give_up_zeros(range.clone(), bytes);
     }
     calls::forget_within(range, |filled| give_up_zeros(filled, bytes));

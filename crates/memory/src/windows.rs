@@ -11,8 +11,8 @@ use crate::plain;
 use crate::pool::{self, Open, Refusal};
 use crate::room;
 use crate::say::say;
+use crate::setting;
 use crate::stacks;
-use libc::c_int;
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -52,7 +52,7 @@ pub fn fill(address: usize, bytes: usize, want: Want) -> bool {
             (_, Source::Refused(refusal)) => {
                 pool::note(refusal);
                 count::REFUSED.add(missing);
-                each_reserved(&piece, among, |run| make_plain(&piece, run, true))
+                !setting::is_strict() && each_reserved(&piece, among, |run| make_plain(&piece, run, true))
             }
             (_, Source::Pool(mut pool)) => {
                 room::take(&mut pool);
@@ -98,6 +98,7 @@ fn source(bytes: usize, want: Want) -> Source {
     match pool::open() {
         Err(Refusal::None) => Source::Touched,
         Err(refusal) => Source::Refused(refusal),
+        Ok(pool) if setting::is_strict() => Source::Pool(pool),
         // Who asks for more than there is will touch little of it.
         Ok(pool) if bytes > plain::available_bytes().saturating_add(pool.free_bytes) => Source::Touched,
         Ok(pool) => Source::Pool(pool),
@@ -163,7 +164,7 @@ fn from_pool(piece: &Piece, run: Range<usize>, pool: &mut Open) -> bool {
             }
         }
     }
-    at >= run.end || make_plain(piece, at..run.end, true)
+    at >= run.end || !setting::is_strict() && make_plain(piece, at..run.end, true)
 }
 
 /// The end of a run, and some of the windows behind it: a mapping cannot be joined to the next, and a process has only
@@ -246,156 +247,43 @@ pub fn empty(piece: &Piece, windows: Range<usize>) -> bool {
     true
 }
 
-/// The parts of a range that are addresses of the heap, each with its piece.
-fn of_heap(address: usize, bytes: usize) -> impl Iterator<Item = (Piece, Range<usize>)> {
+/// Whether no memory was made of any window that a range touches, or it was given up.
+pub fn is_reserved(address: usize, bytes: usize) -> bool {
     let range = address..address.saturating_add(bytes);
-    pieces::all().filter(|piece| piece.purpose != Purpose::Loaded).filter_map(move |piece| {
-        let part = range.start.max(piece.address)..range.end.min(piece.end());
-        (!part.is_empty()).then_some((piece, part))
+    pieces::find(address).is_some_and(|piece| {
+        let among = piece.touched(&range);
+        piece.run(among.clone(), Window::Reserved) == Some(among)
     })
 }
 
-/// Notes that the program changed how some memory of the heap is mapped, or what is mapped there: whoever gets it next is to
-/// find memory.
-pub fn note_cut(address: usize, bytes: usize) {
-    for (piece, part) in of_heap(address, bytes) {
-        piece.set_cut(piece.touched(&part), true);
-    }
-}
-
-/// Whether all of a range of whole pages is of the heap, and there is any.
-pub fn is_of_heap(address: usize, bytes: usize) -> bool {
-    let is_whole = bytes > 0 && address.is_multiple_of(PAGE_BYTES) && bytes.is_multiple_of(PAGE_BYTES);
-    is_whole && of_heap(address, bytes).any(|(_, part)| part.len() == bytes)
-}
-
-/// Takes memory away that the program unmaps. Addresses of the heap stay this library's: somebody else would get them, and a block
-/// that is freed would come to lie over what is his. `unmap` takes away what is not of the heap.
-pub fn vacate(address: usize, bytes: usize, mut unmap: impl FnMut(usize, usize) -> c_int) -> c_int {
-    let end = address.saturating_add(bytes).checked_next_multiple_of(PAGE_BYTES);
-    let Some(end) = end.filter(|_| address.is_multiple_of(PAGE_BYTES)) else { return unmap(address, bytes) };
-    let mut at = address;
-    while let Some((_, part)) = of_heap(at, end - at).min_by_key(|(_, part)| part.start) {
-        if part.start > at && unmap(at, part.start - at) != 0 {
-            return -1;
-        }
-        // SAFETY: the piece is this library's, and the caller gives up what is there.
-        if let Err(errno) = unsafe { kernel::reserve(part.start, part.len()) } {
-            kernel::set_errno(errno);
-            return -1;
-        }
-        at = part.end;
-    }
-    if at == address || at < end { unmap(at, address + bytes - at) } else { 0 }
-}
-
-/// Takes addresses of the heap back that the kernel was told to give up.
-pub fn take_back(address: usize, bytes: usize) {
-    for (_, part) in of_heap(address, bytes) {
-        kernel::reserve_free(part.start, part.len());
-    }
-}
-
-/// Moves memory of the heap elsewhere, where `then` does with it what it wants and says where it went. The addresses stay this
-/// library's. Where it cannot all is as it was.
-pub fn move_out(address: usize, bytes: usize, then: impl Fn(usize) -> Result<usize, Errno>) -> Result<usize, Errno> {
-    let is_changed = is_changed(address, bytes);
-    note_cut(address, bytes);
-    match move_out_by(address, bytes, Way::Moved, &then) {
-        // What became ordinary memory in several parts is several mappings, of which the kernel does not make one.
-        Err(libc::EFAULT) if !is_changed => move_out_by(address, bytes, Way::Copied, &then),
-        done => done,
-    }
-}
-
-/// How memory comes to another place.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Way {
-    /// With all that the program did to it.
-    Moved,
-    /// As new ordinary memory.
-    Copied,
-}
-
-fn move_out_by(
-    address: usize,
-    bytes: usize,
-    way: Way,
-    then: impl Fn(usize) -> Result<usize, Errno>,
-) -> Result<usize, Errno> {
-    let at = map(bytes, READ_WRITE, libc::MAP_PRIVATE)?;
-    let _ = advise(at, bytes, Advice::Large);
-    // SAFETY: the one place was just mapped, and the other is this library's, whose memory the caller wants elsewhere. What is
-    // copied is ordinary memory that the program did not change.
-    unsafe {
-        match way {
-            Way::Moved => kernel::move_and_keep(address, bytes, at),
-            Way::Copied => {
-                kernel::copy_nonzero(address, at, bytes);
-                Ok(())
+/// Gives up the memory of the windows that lie in a range as a whole, in which nobody has anything. Of larger pages of the pool all windows.
+pub fn give_up(address: usize, bytes: usize) {
+    let Some(piece) = pieces::find(address) else { return };
+    let (unit, end) = (pool::page_bytes(), address.saturating_add(bytes).min(piece.end()));
+    let whole = address.next_multiple_of(unit)..end / unit * unit;
+    CHANGE.during(|| {
+        let windows = piece.touched(&whole);
+        for kind in [Window::Pool, Window::Plain] {
+            let mut at = windows.start;
+            while let Some(run) = piece.run(at..windows.end, kind) {
+                at = run.end;
+                give_up_run(&piece, run, kind);
             }
         }
-        .and_then(|()| {
-            then(at).inspect_err(|_| {
-                if way == Way::Moved {
-                    let _ = move_over(at, bytes, address);
-                }
-            })
-        })
-        .inspect_err(|_| unmap(at, bytes))
-        .inspect(|_| {
-            let _ = kernel::reserve(address, bytes);
-        })
-    }
+    });
 }
 
-/// Whether some of this range of the heap is not as this library mapped ordinary memory.
-fn is_changed(address: usize, bytes: usize) -> bool {
-    let is_changed = |piece: &Piece, window| piece.is_cut(window) || piece.window(window) != Window::Plain;
-    of_heap(address, bytes).any(|(piece, part)| piece.touched(&part).any(|window| is_changed(&piece, window)))
-}
-
-/// Takes back what a forked child has not got of its parent's heap (MADV_DONTFORK): the program's own mappings would come to
-/// lie there.
-pub fn take_holes_back() {
-    for piece in pieces::all().filter(|piece| piece.purpose != Purpose::Loaded) {
-        for window in (0..piece.windows).filter(|window| piece.is_cut(*window)) {
-            take_free_back(piece.address_of(window), WINDOW_BYTES);
-        }
-    }
-}
-
-/// Takes the free addresses of a range back, which is halved until its parts are either free or not.
-fn take_free_back(address: usize, bytes: usize) {
-    if kernel::is_mapped(address, bytes) || kernel::reserve_free(address, bytes) || bytes <= PAGE_BYTES {
+fn give_up_run(piece: &Piece, run: Range<usize>, kind: Window) {
+    let bytes = run.len() * WINDOW_BYTES;
+    if kind == Window::Pool {
+        empty(piece, run);
         return;
     }
-    take_free_back(address, bytes / 2);
-    take_free_back(address + bytes / 2, bytes / 2);
-}
-
-/// Has memory be as if it were new where the program changed how it is mapped. Nobody has it. Says whether it can be used.
-pub fn renew(address: usize, bytes: usize) -> bool {
-    let Some(piece) = pieces::find(address) else { return true };
-    let range = address..address + bytes;
-    let among = piece.touched(&range);
-    if !among.clone().any(|window| piece.is_cut(window)) {
-        return true;
+    // SAFETY: the piece is this library's, and nobody has anything there.
+    if unsafe { kernel::reserve(piece.address_of(run.start), bytes) }.is_ok() {
+        piece.set(run, Window::Reserved);
+        count::HEAP_PLAIN.take(bytes);
     }
-    CHANGE.during(|| {
-        among.filter(|window| piece.is_cut(*window)).all(|window| {
-            let all = piece.address_of(window)..piece.address_of(window + 1);
-            let part = range.start.max(all.start)..range.end.min(all.end);
-            // What is cut is ordinary memory.
-            // SAFETY: the piece is this library's, and nobody has this part of it.
-            let is_new =
-                piece.window(window) != Window::Plain || unsafe { kernel::renew(part.start, part.len()) }.is_ok();
-            if is_new && part == all {
-                piece.set_cut(window..window + 1, false);
-            }
-            is_new
-        })
-    })
 }
 
 /// Makes zeros of memory of the heap. What is large and ordinary is given up, so that what had no memory gets none.

@@ -103,8 +103,12 @@ impl Made {
 
     /// `still run --pages` of a program.
     fn run(&self, program: impl AsRef<Path>, arguments: &[&str]) -> Command {
+        self.run_with(&["--report"], program, arguments)
+    }
+
+    fn run_with(&self, options: &[&str], program: impl AsRef<Path>, arguments: &[&str]) -> Command {
         let mut command = Command::new(build().join("still"));
-        command.args(["run", &format!("--pages={}", self.0.name), "--report", "--"]);
+        command.args(["run", &format!("--pages={}", self.0.name)]).args(options).arg("--");
         command.arg(program.as_ref()).args(arguments);
         command
     }
@@ -427,6 +431,32 @@ fn a_fork_whose_child_could_not_have_all_fails_also_without_descriptors() {
     let Some(pool) = Made::new("full_forks_unseen", 64) else { return };
     let script = format!("ulimit -n 64; exec {} full_forks_unseen", scenes().display());
     succeed(pool.run("sh", &["-c", &script]));
+}
+
+#[test]
+fn what_a_program_maps_lies_in_the_pool_and_goes_back_to_it() {
+    play("mapped", 160);
+}
+
+#[test]
+fn a_strict_program_has_what_the_pool_has_and_nothing_else() {
+    let Some(pool) = Made::new("strict", 96) else { return };
+    let (_, complained) = succeed(pool.run_with(&["--strict"], scenes(), &["strict"]));
+    for (line, count) in [("gets no more memory (--strict)", 1), ("cannot fork", 1), ("small pages", 0)] {
+        assert_eq!(complained.matches(line).count(), count, "{line}: {complained}");
+    }
+    // Its static arrays lie there, or it does not begin.
+    let Some(pool) = Made::new("strict-small", 8) else { return };
+    let (status, said, complained) = finish(start(pool.run_with(&["--strict"], scenes(), &["take", "1"])));
+    assert!(
+        status.code() == Some(1) && said.is_empty() && complained.contains("gets no more memory (--strict)"),
+        "{said}{complained}"
+    );
+}
+
+#[test]
+fn a_child_of_a_process_with_threads_enters_no_allocator_that_may_wait_for_them() {
+    play("orphan", 64);
 }
 
 #[test]

@@ -38,7 +38,7 @@ Examples:
   still get tcasm/snap_0.shm 'data[:16]'         its bytes; types are the program's own
 
 Whatever the program starts runs so too. A pool that is empty is no error: the program goes on in
-small pages, and says so once. STILLFRAME_VERBOSE=1 says on standard error what is published.
+small pages, and says so once, unless --strict is given. STILLFRAME_VERBOSE=1 says on standard error what is published.
 
 Exit codes: the program's own; 1 when it cannot be run, 2 when there is no such program.")]
 pub struct Args {
@@ -49,6 +49,10 @@ pub struct Args {
     /// calls _exit, quick_exit or abort, or has a runtime that does, says nothing
     #[arg(long, requires = "pages")]
     report: bool,
+    /// Refuse memory that the pool has not (ENOMEM, and a line says so), instead of ordinary memory. A process whose memory lies in the pool
+    /// cannot fork then; what it starts by posix_spawn or system runs. Stacks, code and the first 8 MiB are ordinary memory as ever
+    #[arg(long, requires = "pages")]
+    strict: bool,
     /// Load the library that publishes and observes through TCASM's calls
     #[arg(long)]
     tcasm: bool,
@@ -92,6 +96,10 @@ pub fn run(context: &mut Context, args: &Args) -> Verdict {
         match args.report {
             true => command.env("STILLFRAME_PAGES_REPORT", std::process::id().to_string()),
             false => command.env_remove("STILLFRAME_PAGES_REPORT"),
+        };
+        match args.strict {
+            true => command.env("STILLFRAME_PAGES_STRICT", "1"),
+            false => command.env_remove("STILLFRAME_PAGES_STRICT"),
         };
         if args.report {
             // Where nobody reads it the program begins all the same.

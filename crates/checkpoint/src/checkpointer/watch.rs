@@ -432,6 +432,9 @@ impl Watch {
             if self.taken != Some((held.version(), held.published_ns())) || !is_back && failed {
                 // What is tried again is not to make room for this one.
                 self.drain();
+                if self.command() >= Command::Finish {
+                    return Ok(());
+                }
                 self.miss(&held);
                 self.hand_over(held);
             }

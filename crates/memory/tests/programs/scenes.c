@@ -24,6 +24,7 @@
 #include <sys/resource.h>
 #include <sys/syscall.h>
 #include <sys/time.h>
+#include <sys/vfs.h>
 #include <sys/wait.h>
 #include <threads.h>
 #include <ucontext.h>
@@ -712,6 +713,98 @@ static void maps(void) {
     CHECK(brk(end + MIB) == 0 && sbrk(0) == end + MIB && is_all(end, MIB, 5));
 }
 
+// What the pool has not there is not.
+static void strict(void) {
+    static char *blocks[1000], *small[100000];
+    int count = 0;
+    while (count < 1000 && (blocks[count] = malloc(MIB)))
+        memset(blocks[count++], 1, MIB);
+    CHECK(count > 20 && count < 120 && errno == ENOMEM);
+    errno = 0;
+    CHECK(mmap(NULL, 8 * MIB, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0) == MAP_FAILED && errno == ENOMEM);
+    int pieces = 0;
+    while (pieces < 100000 && (small[pieces] = malloc(8192)))
+        memset(small[pieces++], 2, 8192);
+    CHECK(pieces < 100000 && errno == ENOMEM);
+    CHECK(fork() == -1 && errno == ENOMEM && !system("true"));
+    free(blocks[--count]);
+    CHECK((blocks[count] = malloc(MIB)));
+    for (int i = 0; i < count; i++)
+        CHECK(is_all(blocks[i], MIB, 1));
+    for (int i = 0; i < pieces; i++)
+        CHECK(is_all(small[i], 8192, 2));
+}
+
+static size_t free_mib(void) {
+    struct statfs pool;
+    CHECK(!statfs(getenv("STILLFRAME_PAGES"), &pool));
+    return pool.f_bfree * pool.f_bsize / MIB;
+}
+
+static char *map_mib(size_t mib, size_t bytes) {
+    char *at = mmap(NULL, mib * MIB + bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    CHECK(at != MAP_FAILED && is_all(at, mib * MIB + bytes, 0));
+    return at;
+}
+
+// What the program maps lies in the pool, and goes back to it.
+static void mapped(void) {
+    free(block(16 * MIB));
+    map_mib(4, 0);
+    for (int i = 1; i < 4; i++) {
+        // Whole windows, and not.
+        for (int bytes = 0; bytes < 200; bytes += 100) {
+            char *at = map_mib(20, bytes);
+            CHECK(page_kib(at) == large_kib && page_kib(at + 19 * MIB) == large_kib);
+            memset(at, i, 20 * MIB + bytes);
+            size_t during = free_mib();
+            CHECK(!munmap(at, 20 * MIB + bytes) && free_mib() == during + 20);
+        }
+    }
+    // Parts of it.
+    char *at = map_mib(12, 0);
+    memset(at, 1, 12 * MIB);
+    CHECK(!munmap(at, 2 * MIB) && is_all(at + 2 * MIB, 10 * MIB, 1));
+    CHECK(!munmap(at + 5 * MIB, 4096) && is_all(at + 2 * MIB, 3 * MIB, 1) && is_all(at + 5 * MIB + 4096, 7 * MIB - 4096, 1));
+    CHECK(!munmap(at + 2 * MIB, 3 * MIB) && !munmap(at + 5 * MIB + 4096, 7 * MIB - 4096));
+    // It grows, shrinks and moves.
+    at = map_mib(8, 0);
+    memset(at, 2, 8 * MIB);
+    at = mremap(at, 8 * MIB, 16 * MIB, MREMAP_MAYMOVE);
+    CHECK(at != MAP_FAILED && page_kib(at + 15 * MIB) == large_kib && is_all(at, 8 * MIB, 2) && is_all(at + 8 * MIB, 8 * MIB, 0));
+    memset(at, 3, 16 * MIB);
+    CHECK(mremap(at, 16 * MIB, 6 * MIB, 0) == at && is_all(at, 6 * MIB, 3));
+    at = mremap(at, 6 * MIB, 16 * MIB, MREMAP_MAYMOVE);
+    CHECK(at != MAP_FAILED && is_all(at, 6 * MIB, 3) && is_all(at + 6 * MIB, 10 * MIB, 0));
+    char *behind = map_mib(4, 0);
+    memset(behind, 4, 4 * MIB);
+    at = mremap(at, 16 * MIB, 24 * MIB, MREMAP_MAYMOVE);
+    CHECK(at != MAP_FAILED && is_all(at, 6 * MIB, 3) && is_all(at + 6 * MIB, 18 * MIB, 0) && is_all(behind, 4 * MIB, 4));
+    // What was done to it is not done to whoever maps next.
+    CHECK(!mprotect(at + 8192, 4096, PROT_NONE) && !madvise(at + 4 * MIB, 4096, MADV_DONTFORK));
+    CHECK(!madvise(at, 4096, MADV_DONTNEED) && at[0] == 0 && at[4096] == 3);
+    CHECK(!munmap(at, 24 * MIB) && !munmap(behind, 4 * MIB));
+    at = map_mib(24, 0);
+    memset(at, 5, 24 * MIB);
+    pid_t child = fork();
+    if (child == 0) {
+        CHECK(is_all(at, 24 * MIB, 5) && !munmap(at, 24 * MIB));
+        memset(map_mib(8, 0), 6, 8 * MIB);
+        _exit(0);
+    }
+    CHECK(ended(child) == 0 && is_all(at, 24 * MIB, 5) && !munmap(at, 24 * MIB));
+    // Of more than half of what there is the program may want little, and reservations want nothing.
+    at = map_mib(free_mib() - 2, 0);
+    CHECK(page_kib(at + MIB) != large_kib && !munmap(at, (free_mib() - 2) * MIB));
+    int flags = MAP_PRIVATE | MAP_ANONYMOUS;
+    char *others[] = {mmap(NULL, 8 * MIB, PROT_NONE, flags, -1, 0),
+                      mmap(NULL, 8 * MIB, PROT_READ | PROT_WRITE, flags | MAP_NORESERVE, -1, 0),
+                      mmap(NULL, 8 * MIB, PROT_READ | PROT_WRITE | PROT_EXEC, flags, -1, 0),
+                      mmap(NULL, 8 * MIB, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0)};
+    for (size_t i = 0; i < sizeof others / sizeof *others; i++)
+        CHECK(others[i] != MAP_FAILED && page_kib(others[i]) != large_kib && !munmap(others[i], 8 * MIB));
+}
+
 // The launcher's caller sets a limit of 700 MiB of addresses.
 static void limits(void) {
     void *blocks[2000];
@@ -894,11 +987,13 @@ static void busy_forks(void) {
 }
 
 static _Atomic pid_t forking;
+static _Atomic int has_forked;
 static void *forks_once(void *unused) {
     forking = (pid_t)syscall(SYS_gettid);
     pid_t child = fork();
     if (child == 0)
         _exit(0);
+    has_forked = 1;
     CHECK(child > 0 && ended(child) == 0);
     return unused;
 }
@@ -915,12 +1010,15 @@ static void stopped_copy(void) {
     snprintf(path, sizeof path, "/proc/self/task/%d/children", forking);
     int children = open(path, O_RDONLY);
     CHECK(children >= 0);
-    while (pread(children, text, sizeof text - 1, 0) <= 0)
+    while (pread(children, text, sizeof text - 1, 0) <= 0 && !has_forked)
         sched_yield();
     pid_t child = atoi(text);
-    kill(child, SIGSTOP);
+    // Where the copy was faster there is nothing to see.
+    if (child)
+        kill(child, SIGSTOP);
     fill(block(40 * MIB), 40 * MIB, 2);
-    kill(child, SIGCONT);
+    if (child)
+        kill(child, SIGCONT);
     CHECK(!pthread_join(thread, NULL));
     close(children);
 }
@@ -929,6 +1027,59 @@ static void *allocates_on(void *seed) {
     while (!is_over)
         free(allocates(seed));
     return seed;
+}
+
+static int by_address(const void *left, const void *right) {
+    const char *one = *(char *const *)left, *other = *(char *const *)right;
+    return (one > other) - (one < other);
+}
+
+// A child of a process that has threads has no block again that it freed of its parent's: it never enters the allocator, in which a thread of
+// the parent may have been.
+static void orphan(void) {
+    pthread_t thread;
+    CHECK(!pthread_create(&thread, NULL, allocates_on, (void *)1));
+    enum { COUNT = 1000 };
+    char *blocks[COUNT];
+    for (int i = 0; i < COUNT; i++)
+        memset(blocks[i] = block(64), i, 64);
+    pid_t child = fork();
+    if (child == 0) {
+        alarm(60);
+        char *grown = realloc(blocks[7], 400), *shrunk = realloc(blocks[8], 10);
+        CHECK(grown && is_all(grown, 64, 7) && shrunk && is_all(shrunk, 10, 8));
+        memset(grown, 9, 400);
+        free(grown);
+        free(shrunk);
+        for (int i = 9; i < COUNT; i++)
+            free(blocks[i]);
+        qsort(blocks, COUNT, sizeof *blocks, by_address);
+        for (int i = 0; i < 20000; i++) {
+            char *next = i % 3 == 0 ? calloc(1, 64) : block(64);
+            CHECK(next && (i % 3 || is_all(next, 64, 0)));
+            CHECK(!bsearch(&next, blocks, COUNT, sizeof *blocks, by_address));
+            memset(next, 1, 64);
+        }
+        void *aligned;
+        CHECK(!posix_memalign(&aligned, 256, 100) && (uintptr_t)aligned % 256 == 0);
+        CHECK(!malloc_usable_size(NULL) && malloc_usable_size(aligned) >= 100 && malloc_usable_size(blocks[0]) >= 64);
+        free(aligned);
+        // Large ones are as ever.
+        fill(block(8 * MIB), 8 * MIB, 3);
+        is_over = 1;
+        for (int i = 0; i < 20; i++)
+            CHECK(!pthread_create(&thread, NULL, allocates_on, (void *)1) && !pthread_join(thread, NULL));
+        pid_t grandchild = fork();
+        if (grandchild == 0) {
+            free(block(64));
+            exit(0);
+        }
+        CHECK(ended(grandchild) == 0);
+        exit(0);
+    }
+    CHECK(ended(child) == 0);
+    is_over = 1;
+    CHECK(!pthread_join(thread, NULL));
 }
 
 // Children of a process whose threads allocate, and begin, all the time. Each allocates, too, and begins a thread.
@@ -968,11 +1119,11 @@ static char zeros[12 << 20];
 static int numbers[3 << 20] = {1, 2, 3, [1 << 20] = 5, [(1 << 20) + 2048] = 6, [2 << 20] = 7};
 static char *const pointers[] = {zeros, zeros + 1};
 
-// What lies in the program: static arrays and COMMON blocks.
 static char *page_of(void *address) {
     return (char *)((uintptr_t)address / 4096 * 4096);
 }
 
+// What lies in the program: static arrays and COMMON blocks.
 static void loaded(void) {
     CHECK(numbers[0] == 1 && numbers[2] == 3 && numbers[3] == 0 && numbers[(3 << 20) - 1] == 0);
     CHECK(pointers[1] == zeros + 1);
@@ -1581,7 +1732,7 @@ int main(int count, char **arguments) {
     struct {
         const char *name;
         void (*play)(void);
-    } all[] = {{"reused", reused}, {"ticked", ticked}, {"sparse", sparse}, {"limited", limited}, {"stopped_copy", stopped_copy}, {"freed_forks", freed_forks},
+    } all[] = {{"reused", reused}, {"ticked", ticked}, {"sparse", sparse}, {"limited", limited}, {"strict", strict}, {"mapped", mapped}, {"orphan", orphan}, {"stopped_copy", stopped_copy}, {"freed_forks", freed_forks},
                {"passing_threads", passing_threads}, {"tight", tight}, {"grows", grows}, {"grow_apart", grow_apart}, {"large", large}, {"heap", heap},       {"odd", odd},     {"cut", cut}, {"busy_cut", busy_cut},
                {"maps", maps},       {"limits", limits},   {"locked", locked}, {"threads", threads},
                {"forks", forks},     {"busy_forks", busy_forks}, {"storm", storm}, {"loaded", loaded}, {"stack", stack},

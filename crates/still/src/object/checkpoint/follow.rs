@@ -279,7 +279,12 @@ impl Follow {
     /// Puts the last version together, if that is to be; whether that is done, or cannot be. Of an object that was removed nothing is left.
     fn save_last(&mut self) -> Result<bool, Failure> {
         match self.read_last() {
-            Err(Failure::Object(Error::Removed { .. } | Error::Interrupted { .. })) => Ok(true),
+            Err(Failure::Object(error @ Error::Removed { .. })) => {
+                self.leave_newest(REMOVED, &error);
+                self.leave_unread(REMOVED, &error);
+                Ok(true)
+            }
+            Err(Failure::Object(Error::Interrupted { .. })) => Ok(true),
             other => other,
         }
     }
