@@ -7,6 +7,7 @@
 mod compiled;
 
 use compiled::is_current;
+use std::fs::File;
 use std::io::{ErrorKind, Read, Write};
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::{Path, PathBuf};
@@ -79,6 +80,16 @@ fn random() -> &'static Path {
 /// A pool that is given back at the end.
 struct Made(Pool);
 
+/// Has this process alone the large pages of the machine, of all that test, until it ends: also those of another clone take pages that they find
+/// free, and mount namespaces keep the pools of others.
+fn lock_machine() {
+    static LOCK: OnceLock<Option<File>> = OnceLock::new();
+    LOCK.get_or_init(|| {
+        let file = File::open("/proc/sys/vm/nr_hugepages").ok()?;
+        file.lock().ok().map(|()| file)
+    });
+}
+
 impl Made {
     /// `None`, with the reason, where there can be none.
     fn new(test: &str, mib: u64) -> Option<Made> {
@@ -86,6 +97,7 @@ impl Made {
     }
 
     fn open_to(test: &str, mib: u64, access: Access) -> Option<Made> {
+        lock_machine();
         let name = format!("test-memory-{test}-{}", std::process::id());
         let request = Request { name, bytes: mib * MIB, page: Page::Large, by_node: false, is_filled: false, access };
         match reserve(&System::default(), &request, &mut |_| std::ops::ControlFlow::Continue(())) {

@@ -7,7 +7,7 @@
 
 use crate::child::{in_child, reap};
 use crate::common::watchdog;
-use crate::large_pages::{LARGE_PAGES, LargePages};
+use crate::large_pages::{LargePages, remove_spare};
 use std::os::fd::{FromRawFd, OwnedFd};
 use stillframe::{Arena, Observer, Region, TRACKERS};
 
@@ -87,7 +87,7 @@ fn recovered(arena: &Arena, tracker: usize) {
     region.publish(1).commit().unwrap();
     drop(region);
     // Others take what the machine has.
-    std::fs::write(LARGE_PAGES, "0").unwrap();
+    remove_spare();
     let mut region = create();
     let u = region.array::<u64>("u", &[LENGTH]).unwrap();
     region.slice_mut(&u)[0] = 2;

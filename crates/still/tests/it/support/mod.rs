@@ -3,9 +3,10 @@
 
 pub mod remote;
 
+use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
-use std::sync::{PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+use std::sync::{OnceLock, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use std::time::{Duration, Instant};
 use stillframe::{Array, Region};
 
@@ -132,13 +133,25 @@ impl Drop for Guard {
 /// those that have pools.
 static APART: RwLock<()> = RwLock::new(());
 
+/// Has this process alone the large pages of the machine, of all that test, until it ends: also those of another clone take pages that they find
+/// free, and mount namespaces keep the pools of others.
+fn lock_machine() {
+    static LOCK: OnceLock<Option<File>> = OnceLock::new();
+    LOCK.get_or_init(|| {
+        let file = File::open("/proc/sys/vm/nr_hugepages").ok()?;
+        file.lock().ok().map(|()| file)
+    });
+}
+
 /// For a test that makes mount namespaces.
 pub fn apart_from_pools() -> RwLockWriteGuard<'static, ()> {
+    lock_machine();
     APART.write().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// For a test that has a pool.
 pub fn beside_pools() -> RwLockReadGuard<'static, ()> {
+    lock_machine();
     APART.read().unwrap_or_else(PoisonError::into_inner)
 }
 

@@ -9,6 +9,8 @@ pub const LARGE_PAGES: &str = "/proc/sys/vm/nr_hugepages";
 /// Large pages that the machine has while this lives. One test process of the machine at a time has them.
 pub struct LargePages {
     count: u64,
+    /// How many the machine had.
+    before: u64,
     /// How many were added to those of the machine.
     added: Cell<u64>,
     _alone: File,
@@ -30,6 +32,18 @@ fn number(path: &str) -> Option<u64> {
     std::fs::read_to_string(path).ok()?.trim().parse().ok()
 }
 
+/// How many nobody has, and are promised to nobody.
+fn spare() -> u64 {
+    let of = |name| number(&format!("/sys/kernel/mm/hugepages/hugepages-2048kB/{name}")).unwrap_or(0);
+    of("free_hugepages").saturating_sub(of("resv_hugepages"))
+}
+
+/// Leaves the machine none to spare, as where others took them, until [`LargePages`] ends. Pools keep theirs.
+#[allow(dead_code)]
+pub fn remove_spare() {
+    change(|now| now.saturating_sub(spare())).unwrap();
+}
+
 impl LargePages {
     /// So many more than there are; `None` if the machine does not give them.
     pub fn take(count: u64) -> Option<LargePages> {
@@ -42,7 +56,7 @@ impl LargePages {
         })?;
         // Fewer, where the machine has not as many.
         let added = number(LARGE_PAGES)?.saturating_sub(before.get()).min(count);
-        let taken = LargePages { count, added: Cell::new(added), _alone: alone };
+        let taken = LargePages { count, before: before.get(), added: Cell::new(added), _alone: alone };
         (added == count).then_some(taken)
     }
 
@@ -54,9 +68,7 @@ impl LargePages {
             if let Some(made) = make() {
                 return made;
             }
-            let of = |name| number(&format!("/sys/kernel/mm/hugepages/hugepages-2048kB/{name}")).unwrap_or(0);
-            let free = of("free_hugepages").saturating_sub(of("resv_hugepages"));
-            let missing = self.count.saturating_sub(free);
+            let missing = self.count.saturating_sub(spare());
             if change(|now| now + missing).is_some() {
                 self.added.set(self.added.get() + missing);
             }
@@ -67,6 +79,7 @@ impl LargePages {
 
 impl Drop for LargePages {
     fn drop(&mut self) {
-        change(|now| now.saturating_sub(self.added.get()));
+        // Those that were to spare before are again.
+        change(|now| now.saturating_sub(self.added.get()).max(self.before));
     }
 }
