@@ -190,6 +190,15 @@ pub fn free(block: usize) {
     });
 }
 
+/// Whether all of some addresses are of one block.
+pub fn has_all(address: usize, bytes: usize) -> bool {
+    change(|ranges| {
+        let Some(range) = ranges.ranges.iter().flatten().find(|range| range.has(address)) else { return false };
+        let before = range.used.before((address - range.piece.address) / LEAST_BYTES + 1);
+        before.is_some_and(|cell| range.begin_address(cell) <= address && address + bytes <= range.end_address(cell))
+    })
+}
+
 /// Frees a block, and gives up the windows that it has as a whole.
 pub fn give_up(block: usize) {
     change(|ranges| {

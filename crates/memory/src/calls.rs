@@ -187,7 +187,7 @@ fn fill(address: usize, bytes: usize) {
 /// As of the C library's.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn munmap(address: *mut c_void, bytes: size_t) -> c_int {
-    if quietly(|| mapped::unmap(address as usize, bytes)) {
+    if quietly(|| mapped::unmap(address as usize, bytes) || mapped::unmap_part(address as usize, bytes)) {
         return 0;
     }
     if soften(address, bytes).is_err() {

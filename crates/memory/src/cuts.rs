@@ -146,10 +146,15 @@ pub fn renew(address: usize, bytes: usize) -> bool {
         among.filter(|window| piece.is_cut(*window)).all(|window| {
             let all = piece.address_of(window)..piece.address_of(window + 1);
             let part = range.start.max(all.start)..range.end.min(all.end);
-            // What is cut is ordinary memory.
+            // What is cut is ordinary memory, or what the program mapped where none was.
             // SAFETY: the piece is this library's, and nobody has this part of it.
-            let is_new =
-                piece.window(window) != Window::Plain || unsafe { kernel::renew(part.start, part.len()) }.is_ok();
+            let is_new = unsafe {
+                match piece.window(window) {
+                    Window::Plain => kernel::renew(part.start, part.len()).is_ok(),
+                    Window::Reserved => kernel::reserve(part.start, part.len()).is_ok(),
+                    Window::Pool => true,
+                }
+            };
             if is_new && part == all {
                 piece.set_cut(window..window + 1, false);
             }

@@ -16,16 +16,27 @@ const WRITE_PROTECT: usize = 0xc018_aa06;
 #[derive(Debug)]
 pub struct Guard(#[expect(dead_code, reason = "ends by being closed")] Descriptor);
 
+/// Whether the kernel has such guards for this user.
+pub fn is_possible() -> bool {
+    open().is_ok()
+}
+
+fn open() -> Result<Descriptor, Errno> {
+    // Without the flag also system calls wait that write there, which only some users may ask for; with it they
+    // fail.
+    let file = userfaultfd(0).or_else(|_| userfaultfd(USER_MODE_ONLY))?;
+    // SAFETY: the call reads and writes as many words as it is given.
+    unsafe { ioctl(&file, SAY_API, &mut [API, FEATURE_WRITE_PROTECTED_LARGE_PAGES, 0])? };
+    Ok(file)
+}
+
 impl Guard {
     /// Guards a range of large pages. An error where the kernel has no such guard for this user.
     pub fn new(address: usize, bytes: usize) -> Result<Guard, Errno> {
-        // Without the flag also system calls wait that write there, which only some users may ask for; with it they
-        // fail.
-        let file = userfaultfd(0).or_else(|_| userfaultfd(USER_MODE_ONLY))?;
+        let file = open()?;
         let (start, count) = (address as u64, bytes as u64);
         // SAFETY: each call reads and writes as many words as it is given. The memory is not changed by any.
         unsafe {
-            ioctl(&file, SAY_API, &mut [API, FEATURE_WRITE_PROTECTED_LARGE_PAGES, 0])?;
             ioctl(&file, REGISTER, &mut [start, count, REGISTER_WRITE_PROTECTED, 0])?;
             ioctl(&file, WRITE_PROTECT, &mut [start, count, WRITE_PROTECTED])?;
         }

@@ -24,7 +24,7 @@
 //! | `cuts` | what the program changes in how memory of the heap is mapped |
 //! | `sites` | small blocks that grow, by who has them grow |
 //! | `heap` | the allocator of small ones, and whose a block is |
-//! | `report` | what is said at the end of a process |
+//! | `residence`, `report` | where the memory of a process lies; what is said at its end |
 //! | `fork` | what a forked child gets |
 //! | `mapped` | what the program maps, from the pool |
 //! | `loaded`, `backing`, `segments`, `code` | what the program was loaded with, all of it, the files behind it, what it writes, what it only reads |
@@ -69,6 +69,7 @@ mod pieces;
 mod plain;
 mod pool;
 mod report;
+mod residence;
 mod room;
 mod say;
 mod segments;

@@ -5,6 +5,7 @@
 
 use crate::blocks::{self, Begin, Block};
 use crate::count;
+use crate::cuts;
 use crate::kernel::{PAGE_BYTES, WINDOW_BYTES, copy_nonzero};
 use crate::pool;
 use crate::setting;
@@ -47,6 +48,31 @@ pub fn unmap(address: usize, bytes: usize) -> bool {
         blocks::give_up(address);
     }
     is_mapped
+}
+
+/// Unmaps a part of a block; whether it was one. Of large pages at its ends, which others have a part of, all stays: nothing has to be cut, and
+/// who unmaps memory reads and writes it no more.
+pub fn unmap_part(address: usize, bytes: usize) -> bool {
+    if blocks::is_changing() || !address.is_multiple_of(PAGE_BYTES) {
+        return false;
+    }
+    let Some(end) = address.checked_add(bytes).and_then(|end| end.checked_next_multiple_of(PAGE_BYTES)) else {
+        return false;
+    };
+    if bytes == 0 || !blocks::has_all(address, end - address) {
+        return false;
+    }
+    let unit = pool::page_bytes();
+    let whole = address.next_multiple_of(unit).min(end)..(end / unit * unit).max(address);
+    let ends = if whole.is_empty() { [address..end, end..end] } else { [address..whole.start, whole.end..end] };
+    if !whole.is_empty() {
+        windows::give_up(whole.start, whole.len());
+    }
+    for part in ends.into_iter().filter(|part| !part.is_empty() && !windows::touches_pool(part.start, part.len())) {
+        cuts::note_cut(part.start, part.len());
+        cuts::vacate(part.start, part.len(), |_, _| 0);
+    }
+    true
 }
 
 /// Changes the size of what was mapped as a whole, which may move. `None`: it was not, or cannot be.

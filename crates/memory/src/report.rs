@@ -3,6 +3,7 @@
 use crate::count;
 use crate::files::Short;
 use crate::kernel::{self, Descriptor};
+use crate::residence::{self, Amount};
 use crate::say::{Bytes, say};
 use crate::setting;
 use libc::c_int;
@@ -101,6 +102,25 @@ pub fn end() {
         Bytes(count::MAPPED.get()),
         Bytes(count::STACKS.get()),
     ));
+    if let Some(amounts) = residence::measure() {
+        let all = amounts.iter().fold(Amount::default(), |all, amount| all.plus(*amount));
+        say(format_args!("{who}: {:14} {:>14} {:>14} {:>14}", "at its end", "in a pool", "large pages", "small pages"));
+        for ((_, name), amount) in residence::KINDS.iter().zip(amounts).filter(|(_, amount)| amount.all() > 0) {
+            let Amount { pool, large, small, .. } = amount;
+            say(format_args!(
+                "{who}: {name:14} {:>10} KiB {:>10} KiB {:>10} KiB",
+                pool >> 10,
+                large >> 10,
+                small >> 10
+            ));
+        }
+        let tenths = all.reclaimable * 1000 / all.all().max(1);
+        let (whole, tenth) = (tenths / 10, tenths % 10);
+        say(format_args!(
+            "{who}: the kernel could take away or split {} of it, {whole}.{tenth} %",
+            Bytes(all.reclaimable)
+        ));
+    }
     // SAFETY: plain data, which the call fills.
     let usage = unsafe {
         let mut usage: libc::rusage = std::mem::zeroed();

@@ -252,7 +252,7 @@ pub fn is_reserved(address: usize, bytes: usize) -> bool {
     let range = address..address.saturating_add(bytes);
     pieces::find(address).is_some_and(|piece| {
         let among = piece.touched(&range);
-        piece.run(among.clone(), Window::Reserved) == Some(among)
+        !among.clone().any(|window| piece.is_cut(window)) && piece.run(among.clone(), Window::Reserved) == Some(among)
     })
 }
 
@@ -263,6 +263,11 @@ pub fn give_up(address: usize, bytes: usize) {
     let whole = address.next_multiple_of(unit)..end / unit * unit;
     CHANGE.during(|| {
         let windows = piece.touched(&whole);
+        // The program may have mapped something where no memory was.
+        let is_cut = |window: &usize| piece.window(*window) == Window::Reserved && piece.is_cut(*window);
+        for window in windows.clone().filter(is_cut) {
+            give_up_run(&piece, window..window + 1, Window::Reserved);
+        }
         for kind in [Window::Pool, Window::Plain] {
             let mut at = windows.start;
             while let Some(run) = piece.run(at..windows.end, kind) {
@@ -282,7 +287,7 @@ fn give_up_run(piece: &Piece, run: Range<usize>, kind: Window) {
     // SAFETY: the piece is this library's, and nobody has anything there.
     if unsafe { kernel::reserve(piece.address_of(run.start), bytes) }.is_ok() {
         piece.set(run, Window::Reserved);
-        count::HEAP_PLAIN.take(bytes);
+        count::HEAP_PLAIN.take(if kind == Window::Plain { bytes } else { 0 });
     }
 }
 

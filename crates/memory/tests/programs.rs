@@ -451,6 +451,11 @@ fn what_a_program_maps_lies_in_the_pool_and_goes_back_to_it() {
 }
 
 #[test]
+fn the_kernel_writes_for_a_thread_while_another_one_forks() {
+    play("reads_and_forks", 128);
+}
+
+#[test]
 fn a_strict_program_has_what_the_pool_has_and_nothing_else() {
     let Some(pool) = Made::new("strict", 96) else { return };
     let (_, complained) = succeed(pool.run_with(&["--strict"], scenes(), &["strict"]));
@@ -771,7 +776,7 @@ fn other_users_need_a_pool_that_is_theirs() {
     assert_eq!((status.code(), complained.contains("belongs to user 0")), (Some(1), true), "{complained}");
     if let Some(theirs) = Made::open_to("theirs", 128, Access { user: NOBODY, group: NOBODY, mode: 0o700 }) {
         // The kernel has writes of its own not wait for such a user.
-        for scene in ["heap", "fibers"] {
+        for scene in ["heap", "fibers", "reads_and_forks"] {
             let (status, _, complained) = run(&theirs, &[scene]);
             assert!(status.success(), "{complained}");
         }
@@ -878,6 +883,16 @@ fn the_report_says_what_came_from_where() {
     let (_, complained) = succeed(pool.run(scenes(), &["take", "40"]));
     assert!(complained.contains("MiB of that what it was loaded with"), "{complained}");
     assert!(complained.contains("page faults"), "{complained}");
+    // 40 MiB of blocks, and static arrays of 24 and 12 MiB as far as they are whole windows.
+    let of_kind = |kind: &str| {
+        let line = complained.lines().find(|line| line.contains(&format!(": {kind} ")));
+        let numbers =
+            line.unwrap_or_else(|| panic!("{kind}: {complained}")).split(&format!(": {kind}")).nth(1).unwrap();
+        let kib: Vec<u64> = numbers.split("KiB").filter_map(|number| number.trim().parse().ok()).collect();
+        (kib[0] >> 10, kib[1] >> 10, kib[2] >> 10)
+    };
+    assert!(of_kind("blocks").0 >= 40 && of_kind("static data").0 >= 20 && of_kind("files").0 == 0, "{complained}");
+    assert!(complained.contains("the kernel could take away or split"), "{complained}");
     assert!(
         complained.contains("loads missed the TLB") || complained.contains("TLB misses not counted"),
         "{complained}"

@@ -767,6 +767,21 @@ static void mapped(void) {
     CHECK(!munmap(at, 2 * MIB) && is_all(at + 2 * MIB, 10 * MIB, 1));
     CHECK(!munmap(at + 5 * MIB, 4096) && is_all(at + 2 * MIB, 3 * MIB, 1) && is_all(at + 5 * MIB + 4096, 7 * MIB - 4096, 1));
     CHECK(!munmap(at + 2 * MIB, 3 * MIB) && !munmap(at + 5 * MIB + 4096, 7 * MIB - 4096));
+    // Who wants memory at a multiple of something maps more, and unmaps what is before and behind.
+    for (int i = 0; i < 3; i++) {
+        size_t during = free_mib();
+        at = map_mib(20, 0);
+        char *aligned = (char *)(((uintptr_t)at + 8 * MIB - 1) & ~(8 * MIB - 1)) + 4096;
+        CHECK(!munmap(at, (size_t)(aligned - at)) && !munmap(aligned + 8 * MIB, (size_t)(at + 12 * MIB - aligned)));
+        memset(aligned, i, 8 * MIB);
+        CHECK(is_all(aligned, 8 * MIB, (char)i) && !munmap(aligned, 8 * MIB) && free_mib() + 8 >= during);
+    }
+    at = map_mib(12, 0);
+    memset(at, 6, 12 * MIB);
+    CHECK(!munmap(at + 3 * MIB, 5 * MIB));
+    CHECK(mmap(at + 4 * MIB, MIB, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0) == at + 4 * MIB);
+    CHECK(is_all(at + 4 * MIB, MIB, 0) && is_all(at, 3 * MIB, 6) && is_all(at + 8 * MIB, 4 * MIB, 6));
+    CHECK(!munmap(at, 12 * MIB) && is_all(map_mib(12, 0), 12 * MIB, 0));
     // It grows, shrinks and moves.
     at = map_mib(8, 0);
     memset(at, 2, 8 * MIB);
@@ -1672,6 +1687,34 @@ static void forks_when_rung(int number) {
     errno = before;
 }
 
+static void *reads_on(void *into) {
+    int zeros = open("/dev/zero", O_RDONLY);
+    CHECK(zeros >= 0);
+    while (!is_over)
+        for (size_t at = 0; at < 24 * MIB; at += 65536)
+            // A signal may end it early.
+            CHECK(read(zeros, (char *)into + at, 65536) > 0);
+    close(zeros);
+    return into;
+}
+
+// The kernel writes into memory of a thread while another one forks, and nothing of the pool is left: no read fails of that.
+static void reads_and_forks(void) {
+    char *into = block(24 * MIB);
+    while (free_mib() > 4)
+        fill(block(3 * MIB), 3 * MIB, 1);
+    pthread_t thread;
+    CHECK(!pthread_create(&thread, NULL, reads_on, into));
+    for (int i = 0; i < 5; i++) {
+        pid_t child = fork();
+        if (child == 0)
+            _exit(0);
+        CHECK(child > 0 ? ended(child) == 0 : errno == ENOMEM);
+    }
+    is_over = 1;
+    CHECK(!pthread_join(thread, NULL));
+}
+
 // A handler of a signal forks, while its thread takes and frees memory. It may have to do so again.
 static void rung_forks(void) {
     enum { FORKS = 100 };
@@ -1732,7 +1775,7 @@ int main(int count, char **arguments) {
     struct {
         const char *name;
         void (*play)(void);
-    } all[] = {{"reused", reused}, {"ticked", ticked}, {"sparse", sparse}, {"limited", limited}, {"strict", strict}, {"mapped", mapped}, {"orphan", orphan}, {"stopped_copy", stopped_copy}, {"freed_forks", freed_forks},
+    } all[] = {{"reused", reused}, {"ticked", ticked}, {"sparse", sparse}, {"limited", limited}, {"reads_and_forks", reads_and_forks}, {"strict", strict}, {"mapped", mapped}, {"orphan", orphan}, {"stopped_copy", stopped_copy}, {"freed_forks", freed_forks},
                {"passing_threads", passing_threads}, {"tight", tight}, {"grows", grows}, {"grow_apart", grow_apart}, {"large", large}, {"heap", heap},       {"odd", odd},     {"cut", cut}, {"busy_cut", busy_cut},
                {"maps", maps},       {"limits", limits},   {"locked", locked}, {"threads", threads},
                {"forks", forks},     {"busy_forks", busy_forks}, {"storm", storm}, {"loaded", loaded}, {"stack", stack},
