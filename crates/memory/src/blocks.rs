@@ -7,7 +7,7 @@
 //! What lies where is noted apart from the blocks, so that a program that writes past the end of one does not change it.
 
 use crate::cuts;
-use crate::kernel::{self, Errno, PAGE_BYTES, READ_WRITE, map, unmap};
+use crate::kernel::{self, Errno, PAGE_BYTES, READ_WRITE, WINDOW_BYTES, map, unmap};
 use crate::lock::Lock;
 use crate::pieces::{self, Piece, Purpose};
 use crate::pool;
@@ -47,6 +47,10 @@ impl Bits {
         word.store(if is_set { now | bit } else { now & !bit }, Relaxed);
     }
 
+    fn has(self, at: usize) -> bool {
+        self.0[at / Bits::IN_WORD].load(Relaxed) & 1 << (at % Bits::IN_WORD) != 0
+    }
+
     /// The first that is set from `from` on.
     fn after(self, from: usize) -> Option<usize> {
         let first = from / Bits::IN_WORD;
@@ -81,8 +85,9 @@ impl Bits {
 struct Range {
     piece: Piece,
     cells: &'static [Begun],
-    /// Which cells have a block.
+    /// Which cells have a block, and which of these the program mapped.
     used: Bits,
+    mapped: Bits,
     /// In the cells before it there is no room for any block.
     first_cell: usize,
     /// Nobody ever had pages from here on.
@@ -141,6 +146,8 @@ pub enum Begin {
     Coloured,
     /// At a multiple of this power of two.
     Aligned(usize),
+    /// At a window, of memory that the program maps.
+    Window,
 }
 
 /// A block, and whether it is zeros because nobody ever had it, or its memory was given up.
@@ -156,11 +163,17 @@ pub fn allocate(bytes: usize, begin: Begin) -> Option<Block> {
         let (align, offset) = match begin {
             Begin::Coloured => (PAGE_BYTES, ranges.next_offset()),
             Begin::Aligned(align) => (align.max(PAGE_BYTES), 0),
+            Begin::Window => (WINDOW_BYTES, 0),
         };
         let pages = u32::try_from(bytes.checked_add(offset)?.div_ceil(PAGE_BYTES)).ok()?;
         let found = ranges.ranges.iter_mut().flatten().find_map(|range| range.take(pages, align, offset));
         // A fork wants the lock of what this changes, too.
-        found.or_else(|| signals::blocked(|| ranges.grow(bytes.checked_add(align)?))?.take(pages, align, offset))
+        let block =
+            found.or_else(|| signals::blocked(|| ranges.grow(bytes.checked_add(align)?))?.take(pages, align, offset));
+        if let (Some(block), Begin::Window) = (&block, begin) {
+            ranges.with(block.address, |range, cell| range.mapped.set(cell, true));
+        }
+        block
     })?;
     // Without the lock: others may take blocks while this one is filled.
     let is_fresh = block.is_fresh || windows::is_reserved(block.address, bytes);
@@ -190,13 +203,49 @@ pub fn free(block: usize) {
     });
 }
 
-/// Whether all of some addresses are of one block.
-pub fn has_all(address: usize, bytes: usize) -> bool {
+/// Whether an address is of a block that the program mapped.
+pub fn is_mapped(address: usize) -> bool {
     change(|ranges| {
         let Some(range) = ranges.ranges.iter().flatten().find(|range| range.has(address)) else { return false };
         let before = range.used.before((address - range.piece.address) / LEAST_BYTES + 1);
-        before.is_some_and(|cell| range.begin_address(cell) <= address && address + bytes <= range.end_address(cell))
+        before.is_some_and(|cell| range.mapped.has(cell) && address < range.end_address(cell))
     })
+}
+
+/// Has blocks that the program mapped no longer have some pages, which it unmapped. What is left of a block before and behind them is a block each. One of which
+/// less than the least block would be left keeps all.
+pub fn cut_out(address: usize, bytes: usize) {
+    if is_changing() {
+        return;
+    }
+    let cut = |ranges: &mut Ranges| {
+        let Some(range) = ranges.ranges.iter_mut().flatten().find(|range| range.has(address)) else { return };
+        let piece = range.piece;
+        let cell_of = |address: usize| (address - piece.address) / LEAST_BYTES;
+        let end = (address + bytes).min(piece.end());
+        let first = range.used.before(cell_of(address) + 1).unwrap_or(0);
+        for cell in first..=cell_of(end - 1) {
+            let (begin, last) = (range.begin_address(cell), range.end_address(cell));
+            if !range.mapped.has(cell) || last <= address || begin >= end {
+                continue;
+            }
+            let (before, behind) = (address.saturating_sub(begin), last.saturating_sub(end));
+            let is_left = [before, behind].into_iter().any(|rest| rest > 0 && rest < LEAST_BYTES);
+            let (from, to) = (begin.max(address), last.min(end));
+            // What cannot be made memory again is nobody's for good.
+            if is_left || !cuts::renew(from, to - from) {
+                continue;
+            }
+            range.set(cell, (before / PAGE_BYTES) as u32);
+            if behind > 0 {
+                let rest = cell_of(end);
+                range.cells[rest].first.store(((end - piece.address) / PAGE_BYTES) as u32, Relaxed);
+                range.set(rest, (behind / PAGE_BYTES) as u32);
+                range.mapped.set(rest, true);
+            }
+        }
+    };
+    signals::blocked(|| change(cut));
 }
 
 /// Frees a block, and gives up the windows that it has as a whole.
@@ -288,18 +337,19 @@ impl Range {
     fn new(bytes: usize) -> Result<Range, Errno> {
         let count = bytes / LEAST_BYTES;
         let words = count.div_ceil(Bits::IN_WORD);
-        let notes_bytes = count * size_of::<Begun>() + words * size_of::<AtomicU64>();
+        let notes_bytes = count * size_of::<Begun>() + 2 * words * size_of::<AtomicU64>();
         let cells = map(notes_bytes, READ_WRITE, libc::MAP_PRIVATE | libc::MAP_NORESERVE)?;
         let piece = pieces::reserve(Purpose::Block, bytes, pool::page_bytes()).inspect_err(|_| {
             // SAFETY: just mapped, and nobody knows it.
             unsafe { unmap(cells, notes_bytes) }
         })?;
         // SAFETY: just mapped, zeros, and never given back. Both have words of eight bytes.
-        let (cells, words) = unsafe {
+        let (cells, used, mapped) = unsafe {
             let cells = std::slice::from_raw_parts(cells as *const Begun, count);
-            (cells, std::slice::from_raw_parts(cells.as_ptr_range().end.cast(), words))
+            let used = std::slice::from_raw_parts(cells.as_ptr_range().end.cast::<AtomicU64>(), words);
+            (cells, used, std::slice::from_raw_parts(used.as_ptr_range().end, words))
         };
-        Ok(Range { piece, cells, used: Bits(words), first_cell: 0, top: 0 })
+        Ok(Range { piece, cells, used: Bits(used), mapped: Bits(mapped), first_cell: 0, top: 0 })
     }
 
     fn has(&self, address: usize) -> bool {
@@ -330,6 +380,9 @@ impl Range {
     fn set(&mut self, cell: usize, pages: u32) {
         let had = self.cells[cell].pages.swap(pages, Relaxed);
         self.used.set(cell, pages > 0);
+        if pages == 0 {
+            self.mapped.set(cell, false);
+        }
         self.top = self.top.max(self.end_of(cell));
         if pages < had {
             self.first_cell = self.first_cell.min(cell);

@@ -7,7 +7,7 @@ use crate::backing;
 use crate::count::{self, MAPPED};
 use crate::cuts;
 use crate::kernel::{PAGE_BYTES, WINDOW_BYTES, errno, quietly, set_errno};
-use crate::mapped;
+use crate::mapped::{self, Remap};
 use crate::next;
 use crate::plain;
 use crate::setting;
@@ -77,7 +77,7 @@ pub unsafe extern "C" fn mmap(
     offset: off_t,
 ) -> *mut c_void {
     let fixed = flags & libc::MAP_FIXED != 0;
-    if fixed && windows::soften(address as usize, bytes).is_err() {
+    if fixed && mapped::make_way(address as usize, bytes).is_err() {
         set_errno(libc::ENOMEM);
         return libc::MAP_FAILED;
     }
@@ -96,15 +96,15 @@ pub unsafe extern "C" fn mmap(
     if !is_to_be_filled(bytes, protection, flags) || !count::is_large_with(bytes) {
         return real(bytes) as *mut c_void;
     }
-    if address.is_null()
-        && is_to_be_served(protection, flags)
-        && let Some(at) = mapped::map(bytes)
-    {
-        return at as *mut c_void;
-    }
-    if is_to_be_served(protection, flags) && setting::is_strict() {
-        set_errno(libc::ENOMEM);
-        return libc::MAP_FAILED;
+    // An address that is not said to be fixed is no more than a wish.
+    if is_to_be_served(protection, flags) && (address.is_null() || setting::is_strict()) {
+        if let Some(at) = mapped::map(bytes) {
+            return at as *mut c_void;
+        }
+        if setting::is_strict() {
+            set_errno(libc::ENOMEM);
+            return libc::MAP_FAILED;
+        }
     }
     let at = if address.is_null() { at_window(bytes, real) } else { real(bytes) };
     if at != FAILED {
@@ -187,18 +187,18 @@ fn fill(address: usize, bytes: usize) {
 /// As of the C library's.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn munmap(address: *mut c_void, bytes: size_t) -> c_int {
-    if quietly(|| mapped::unmap(address as usize, bytes) || mapped::unmap_part(address as usize, bytes)) {
+    if quietly(|| mapped::unmap(address as usize, bytes)) {
         return 0;
     }
-    if soften(address, bytes).is_err() {
+    // Static arrays: what the heap has of the pool is not cut.
+    if windows::touches_loaded(address as usize, bytes) && soften(address, bytes).is_err() {
         return -1;
     }
-    cuts::note_cut(address as usize, bytes);
     // Before, for others may get the addresses at once. A call that fails changes nothing.
     if (address as usize).is_multiple_of(PAGE_BYTES) {
         backing::forget(address as usize..(address as usize).saturating_add(bytes));
     }
-    let result = cuts::vacate(address as usize, bytes, next::munmap);
+    let result = mapped::vacate(address as usize, bytes, next::munmap);
     if result == 0 && bytes >= WINDOW_BYTES {
         forget(address as usize);
     }
@@ -222,12 +222,18 @@ pub unsafe extern "C" fn mremap(
     new_address: *mut c_void,
 ) -> *mut c_void {
     let is_fixed = flags & libc::MREMAP_FIXED != 0;
-    if flags & !libc::MREMAP_MAYMOVE == 0
-        && let Some(at) = quietly(|| mapped::remap(address as usize, bytes, new_bytes, flags != 0))
-    {
-        return at as *mut c_void;
+    if flags & !libc::MREMAP_MAYMOVE == 0 {
+        match quietly(|| mapped::remap(address as usize, bytes, new_bytes, flags != 0)) {
+            Remap::Done(at) => return at as *mut c_void,
+            Remap::Refused => {
+                set_errno(libc::ENOMEM);
+                return libc::MAP_FAILED;
+            }
+            Remap::Others => {}
+        }
     }
-    if soften(address, bytes).is_err() || is_fixed && soften(new_address, new_bytes).is_err() {
+    if soften(address, bytes).is_err() || is_fixed && mapped::make_way(new_address as usize, new_bytes).is_err() {
+        set_errno(libc::ENOMEM);
         return libc::MAP_FAILED;
     }
     if is_fixed {
@@ -276,7 +282,7 @@ fn move_of_heap(
     if flags & !libc::MREMAP_MAYMOVE == 0 && new_whole <= bytes {
         let rest = bytes - new_whole;
         cuts::note_cut(address + new_whole, rest);
-        return (rest == 0 || cuts::vacate(address + new_whole, rest, next::munmap) == 0).then_some(address);
+        return (rest == 0 || mapped::vacate(address + new_whole, rest, next::munmap) == 0).then_some(address);
     }
     let is_fixed = flags & libc::MREMAP_FIXED != 0;
     let new = new_address as usize;

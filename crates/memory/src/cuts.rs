@@ -1,13 +1,13 @@
 //! What the program changes in how memory of the heap is mapped.
 
+use crate::files::is_anonymous;
 use crate::kernel::{self, Advice, Errno, PAGE_BYTES, READ_WRITE, WINDOW_BYTES, advise, map, move_over, unmap};
 use crate::pieces::{self, Piece, Purpose, Window};
 use crate::windows;
-use libc::c_int;
 use std::ops::Range;
 
 /// The parts of a range that are addresses of the heap, each with its piece.
-fn of_heap(address: usize, bytes: usize) -> impl Iterator<Item = (Piece, Range<usize>)> {
+pub fn of_heap(address: usize, bytes: usize) -> impl Iterator<Item = (Piece, Range<usize>)> {
     let range = address..address.saturating_add(bytes);
     pieces::all().filter(|piece| piece.purpose != Purpose::Loaded).filter_map(move |piece| {
         let part = range.start.max(piece.address)..range.end.min(piece.end());
@@ -29,24 +29,9 @@ pub fn is_of_heap(address: usize, bytes: usize) -> bool {
     is_whole && of_heap(address, bytes).any(|(_, part)| part.len() == bytes)
 }
 
-/// Takes memory away that the program unmaps. Addresses of the heap stay this library's: somebody else would get them, and a block
-/// that is freed would come to lie over what is his. `unmap` takes away what is not of the heap.
-pub fn vacate(address: usize, bytes: usize, mut unmap: impl FnMut(usize, usize) -> c_int) -> c_int {
-    let end = address.saturating_add(bytes).checked_next_multiple_of(PAGE_BYTES);
-    let Some(end) = end.filter(|_| address.is_multiple_of(PAGE_BYTES)) else { return unmap(address, bytes) };
-    let mut at = address;
-    while let Some((_, part)) = of_heap(at, end - at).min_by_key(|(_, part)| part.start) {
-        if part.start > at && unmap(at, part.start - at) != 0 {
-            return -1;
-        }
-        // SAFETY: the piece is this library's, and the caller gives up what is there.
-        if let Err(errno) = unsafe { kernel::reserve(part.start, part.len()) } {
-            kernel::set_errno(errno);
-            return -1;
-        }
-        at = part.end;
-    }
-    if at == address || at < end { unmap(at, address + bytes - at) } else { 0 }
+/// Whether the program changed how some of a range of the heap is mapped.
+pub fn is_cut(address: usize, bytes: usize) -> bool {
+    of_heap(address, bytes).any(|(piece, part)| piece.touched(&part).any(|window| piece.is_cut(window)))
 }
 
 /// Takes addresses of the heap back that the kernel was told to give up.
@@ -62,8 +47,11 @@ pub fn move_out(address: usize, bytes: usize, then: impl Fn(usize) -> Result<usi
     let is_changed = is_changed(address, bytes);
     note_cut(address, bytes);
     match move_out_by(address, bytes, Way::Moved, &then) {
-        // What became ordinary memory in several parts is several mappings, of which the kernel does not make one.
-        Err(libc::EFAULT) if !is_changed => move_out_by(address, bytes, Way::Copied, &then),
+        // What became ordinary memory in several parts is several mappings, of which the kernel does not make one. Nor where the program
+        // changed some and changed it back.
+        Err(libc::EFAULT) if !is_changed || is_anonymous(&(address..address + bytes)) => {
+            move_out_by(address, bytes, Way::Copied, &then)
+        }
         done => done,
     }
 }

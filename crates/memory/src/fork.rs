@@ -12,6 +12,7 @@ use crate::cuts;
 use crate::heap;
 use crate::kernel::{self, Descriptor, Errno, PAGE_BYTES, READ_WRITE, WINDOW_BYTES, map, read_own, unmap};
 use crate::lock::Lock;
+use crate::mapped;
 use crate::next;
 use crate::pieces::{self, Purpose, Window};
 use crate::plain;
@@ -86,7 +87,7 @@ pub fn forked(call: impl FnOnce() -> libc::pid_t) -> libc::pid_t {
         if !IS_SAID.swap(true, Ordering::Relaxed) {
             let pid = kernel::own_pid();
             say(format_args!(
-                "a thread of process {pid} whose stack lies in the pool cannot fork: give it a stack of mmap's"
+                "a thread of process {pid} whose stack lies in the pool cannot fork: give it one of less than 16 MiB of mmap's"
             ));
         }
         kernel::set_errno(libc::ENOMEM);
@@ -321,6 +322,7 @@ pub extern "C" fn in_child() {
         }
         count::begin_child();
         plain::begin_child();
+        mapped::begin_child();
         heap::begin_child(HAD_THREADS.load(Ordering::Relaxed));
         sites::begin_child();
         report::begin_process();

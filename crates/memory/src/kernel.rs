@@ -396,6 +396,12 @@ impl Descriptor {
         }
     }
 
+    /// Reads from an offset on.
+    pub fn read_at(&self, out: &mut [u8], offset: usize) -> Result<usize, Errno> {
+        // SAFETY: the call writes at most as many bytes as there are.
+        unsafe { call(libc::SYS_pread64, [self.0 as usize, out.as_mut_ptr() as usize, out.len(), offset, 0, 0]) }
+    }
+
     /// Reads what is there at once.
     pub fn read(&self, out: &mut [u8]) -> Result<usize, Errno> {
         loop {

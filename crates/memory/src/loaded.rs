@@ -38,14 +38,16 @@ impl Object<'_> {
     /// Whether the headers of a file (elf(5)) are those that were loaded.
     fn is_of(&self, file: &Descriptor) -> bool {
         let Some(mut room) = Room::new() else { return false };
-        let begin = room.all_mut();
-        let Ok(count) = file.read(begin) else { return false };
-        let begin = &begin[..count];
-        let offset = begin.get(32..40).and_then(|bytes| bytes.try_into().ok()).map(usize::from_le_bytes);
         // SAFETY: headers are plain data, and there are that many.
         let loaded =
             unsafe { std::slice::from_raw_parts(self.headers.as_ptr().cast::<u8>(), size_of_val(self.headers)) };
-        offset.and_then(|offset| begin.get(offset..offset.checked_add(loaded.len())?)) == Some(loaded)
+        // Where they are in the file.
+        let mut offset = [0; 8];
+        if file.read_at(&mut offset, 32) != Ok(offset.len()) {
+            return false;
+        }
+        let Some(place) = room.all_mut().get_mut(..loaded.len()) else { return false };
+        file.read_at(place, usize::from_le_bytes(offset)) == Ok(loaded.len()) && place == loaded
     }
 
     /// The segments whose flags, of these, are those.

@@ -1,9 +1,7 @@
 //! Where the memory of the process lies, by kinds: in the pool, in large pages or in small ones (/proc/self/smaps, proc(5)).
 
-use crate::files::{Room, number};
-use crate::kernel::Descriptor;
+use crate::files::{addresses, each_line, number};
 use crate::pieces::{self, Purpose};
-use std::ops::Range;
 
 /// What memory is for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -55,10 +53,9 @@ impl Amount {
 
 /// The amounts of all kinds, in the order of [`KINDS`]. `None` where the system does not say.
 pub fn measure() -> Option<[Amount; KINDS.len()]> {
-    let file = Descriptor::open(c"/proc/self/smaps", libc::O_RDONLY).ok()?;
     let mut amounts = [Amount::default(); KINDS.len()];
     let (mut kind, mut rss, mut large, mut pool, mut locked) = (Kind::Others, 0, 0, 0, 0);
-    each_line(&file, |line| {
+    each_line(c"/proc/self/smaps", |line| {
         if let Some(found) = heading(line) {
             kind = found;
             return;
@@ -86,45 +83,15 @@ pub fn measure() -> Option<[Amount; KINDS.len()]> {
     Some(amounts)
 }
 
-/// Calls a function with each line of a file, of which only so much is read as one reading gives: the end of a longer one is another.
-fn each_line(file: &Descriptor, mut visit: impl FnMut(&[u8])) -> Option<()> {
-    let mut room = Room::new()?;
-    let buffer = room.all_mut();
-    let mut used = 0;
-    loop {
-        let count = file.read(&mut buffer[used..]).ok()?;
-        used += count;
-        let mut begin = 0;
-        while let Some(end) = buffer[begin..used].iter().position(|byte| *byte == b'\n') {
-            visit(&buffer[begin..begin + end]);
-            begin += end + 1;
-        }
-        if begin == 0 && used == buffer.len() {
-            begin = used;
-        }
-        buffer.copy_within(begin..used, 0);
-        used -= begin;
-        if count == 0 {
-            return Some(());
-        }
-    }
-}
-
 /// The kind of a mapping, of which this is the first line: two addresses, and a path at the end.
 fn heading(line: &[u8]) -> Option<Kind> {
-    let range = range(line)?;
+    let range = addresses(line)?;
     let is_named = |name: &[u8]| line.ends_with(name);
     Some(match pieces::find(range.start) {
         Some(piece) if piece.purpose == Purpose::Loaded => Kind::Static,
         Some(_) => Kind::Blocks,
         None if is_named(b"[stack]") => Kind::Stack,
-        None if line.iter().any(|byte| *byte == b'/') => Kind::Files,
+        None if line.contains(&b'/') => Kind::Files,
         None => Kind::Others,
     })
-}
-
-fn range(line: &[u8]) -> Option<Range<usize>> {
-    let text = std::str::from_utf8(line.split(|byte| *byte == b' ').next()?).ok()?;
-    let (begin, end) = text.split_once('-')?;
-    Some(usize::from_str_radix(begin, 16).ok()?..usize::from_str_radix(end, 16).ok()?)
 }

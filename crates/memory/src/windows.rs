@@ -182,6 +182,12 @@ pub fn touches_pool(address: usize, bytes: usize) -> bool {
     pieces::all().any(|piece| piece.run(piece.touched(&range), Window::Pool).is_some())
 }
 
+/// Whether any of these addresses lies in a segment that was moved.
+pub fn touches_loaded(address: usize, bytes: usize) -> bool {
+    let range = address..address.saturating_add(bytes);
+    pieces::all().any(|piece| piece.purpose == Purpose::Loaded && !piece.touched(&range).is_empty())
+}
+
 /// Whether all of these addresses lie in pages of the pool.
 pub fn is_in_pool(address: usize, bytes: usize) -> bool {
     let range = address..address.saturating_add(bytes);
@@ -256,23 +262,53 @@ pub fn is_reserved(address: usize, bytes: usize) -> bool {
     })
 }
 
-/// Gives up the memory of the windows that lie in a range as a whole, in which nobody has anything. Of larger pages of the pool all windows.
+/// Gives up the memory of the windows of the heap that lie in a range as a whole, in which nobody has anything. Of larger pages of the pool all
+/// windows.
 pub fn give_up(address: usize, bytes: usize) {
-    let Some(piece) = pieces::find(address) else { return };
-    let (unit, end) = (pool::page_bytes(), address.saturating_add(bytes).min(piece.end()));
-    let whole = address.next_multiple_of(unit)..end / unit * unit;
-    CHANGE.during(|| {
-        let windows = piece.touched(&whole);
+    each_whole(address, bytes, |piece, windows| {
+        if piece.purpose == Purpose::Loaded {
+            return;
+        }
         // The program may have mapped something where no memory was.
         let is_cut = |window: &usize| piece.window(*window) == Window::Reserved && piece.is_cut(*window);
         for window in windows.clone().filter(is_cut) {
-            give_up_run(&piece, window..window + 1, Window::Reserved);
+            give_up_run(piece, window..window + 1, Window::Reserved);
         }
         for kind in [Window::Pool, Window::Plain] {
             let mut at = windows.start;
             while let Some(run) = piece.run(at..windows.end, kind) {
                 at = run.end;
-                give_up_run(&piece, run, kind);
+                give_up_run(piece, run, kind);
+            }
+        }
+    });
+}
+
+/// Leaves the windows of the pool that lie in a range as a whole to the program, which maps something else there.
+pub fn leave(address: usize, bytes: usize) {
+    each_whole(address, bytes, |piece, windows| {
+        let mut at = windows.start;
+        while let Some(run) = piece.run(at..windows.end, Window::Pool) {
+            at = run.end;
+            count::POOL.take(run.len() * WINDOW_BYTES);
+            piece.set(run.clone(), Window::Reserved);
+            piece.set_cut(run, true);
+        }
+    });
+}
+
+/// Runs `work` on the windows of each piece that lie in a range as whole pages of the pool, with the lock.
+fn each_whole(address: usize, bytes: usize, mut work: impl FnMut(&Piece, Range<usize>)) {
+    let unit = pool::page_bytes();
+    let (begin, end) = (address.next_multiple_of(unit), address.saturating_add(bytes) / unit * unit);
+    if begin >= end {
+        return;
+    }
+    CHANGE.during(|| {
+        for piece in pieces::all() {
+            let windows = piece.touched(&(begin..end));
+            if !windows.is_empty() {
+                work(&piece, windows);
             }
         }
     });

@@ -158,7 +158,9 @@ impl Drop for Made {
                 given => break given,
             }
         };
-        assert!(matches!(given, Ok(()) | Err(Error::NoPool { .. })) || std::thread::panicking(), "{given:?}");
+        // A mount namespace of somebody who tests, too, may have begun meanwhile, and keeps the pages until it ends.
+        let is_given = matches!(given, Ok(()) | Err(Error::NoPool { .. } | Error::Kept { .. }));
+        assert!(is_given || std::thread::panicking(), "{given:?}");
     }
 }
 
@@ -447,7 +449,7 @@ fn a_fork_whose_child_could_not_have_all_fails_also_without_descriptors() {
 
 #[test]
 fn what_a_program_maps_lies_in_the_pool_and_goes_back_to_it() {
-    play("mapped", 160);
+    play("mapped", 256);
 }
 
 #[test]

@@ -750,7 +750,6 @@ static char *map_mib(size_t mib, size_t bytes) {
 // What the program maps lies in the pool, and goes back to it.
 static void mapped(void) {
     free(block(16 * MIB));
-    map_mib(4, 0);
     for (int i = 1; i < 4; i++) {
         // Whole windows, and not.
         for (int bytes = 0; bytes < 200; bytes += 100) {
@@ -761,61 +760,90 @@ static void mapped(void) {
             CHECK(!munmap(at, 20 * MIB + bytes) && free_mib() == during + 20);
         }
     }
-    // Parts of it.
-    char *at = map_mib(12, 0);
-    memset(at, 1, 12 * MIB);
-    CHECK(!munmap(at, 2 * MIB) && is_all(at + 2 * MIB, 10 * MIB, 1));
-    CHECK(!munmap(at + 5 * MIB, 4096) && is_all(at + 2 * MIB, 3 * MIB, 1) && is_all(at + 5 * MIB + 4096, 7 * MIB - 4096, 1));
-    CHECK(!munmap(at + 2 * MIB, 3 * MIB) && !munmap(at + 5 * MIB + 4096, 7 * MIB - 4096));
-    // Who wants memory at a multiple of something maps more, and unmaps what is before and behind.
-    for (int i = 0; i < 3; i++) {
-        size_t during = free_mib();
-        at = map_mib(20, 0);
-        char *aligned = (char *)(((uintptr_t)at + 8 * MIB - 1) & ~(8 * MIB - 1)) + 4096;
-        CHECK(!munmap(at, (size_t)(aligned - at)) && !munmap(aligned + 8 * MIB, (size_t)(at + 12 * MIB - aligned)));
-        memset(aligned, i, 8 * MIB);
-        CHECK(is_all(aligned, 8 * MIB, (char)i) && !munmap(aligned, 8 * MIB) && free_mib() + 8 >= during);
+    // Parts of it, also of two at once.
+    char *at = map_mib(24, 0), *next = map_mib(16, 0);
+    memset(at, 1, 24 * MIB);
+    memset(next, 2, 16 * MIB);
+    size_t during = free_mib();
+    CHECK(!munmap(at, 4 * MIB) && free_mib() == during + 4 && is_all(at + 4 * MIB, 20 * MIB, 1));
+    CHECK(!munmap(at + 9 * MIB, 4096) && is_all(at + 4 * MIB, 5 * MIB, 1) && is_all(at + 9 * MIB + 4096, 15 * MIB - 4096, 1));
+    if (next == at + 24 * MIB) {
+        CHECK(!munmap(at + 20 * MIB, 8 * MIB) && free_mib() == during + 12);
+        CHECK(is_all(at + 9 * MIB + 4096, 11 * MIB - 4096, 1) && is_all(next + 4 * MIB, 12 * MIB, 2));
     }
-    at = map_mib(12, 0);
-    memset(at, 6, 12 * MIB);
+    CHECK(!munmap(at, 24 * MIB) && !munmap(next, 16 * MIB) && free_mib() + 4 >= during + 40);
+    // Who wants memory at a multiple of something maps more, and unmaps what is before and behind.
+    for (int i = 0; i < 40; i++) {
+        during = free_mib();
+        at = map_mib(40, 0);
+        char *aligned = (char *)(((uintptr_t)at + 16 * MIB - 1) & ~(16 * MIB - 1)) + 4096;
+        CHECK(!munmap(at, (size_t)(aligned - at)) && !munmap(aligned + 16 * MIB, (size_t)(at + 24 * MIB - aligned)));
+        memset(aligned, i, 16 * MIB);
+        CHECK(is_all(aligned, 16 * MIB, (char)i) && !munmap(aligned, 16 * MIB) && free_mib() + 8 >= during);
+    }
+    // Something else is mapped over parts.
+    int flags = MAP_PRIVATE | MAP_ANONYMOUS;
+    at = map_mib(24, 0);
+    memset(at, 6, 24 * MIB);
     CHECK(!munmap(at + 3 * MIB, 5 * MIB));
-    CHECK(mmap(at + 4 * MIB, MIB, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0) == at + 4 * MIB);
-    CHECK(is_all(at + 4 * MIB, MIB, 0) && is_all(at, 3 * MIB, 6) && is_all(at + 8 * MIB, 4 * MIB, 6));
-    CHECK(!munmap(at, 12 * MIB) && is_all(map_mib(12, 0), 12 * MIB, 0));
+    CHECK(mmap(at + 4 * MIB, MIB, PROT_READ | PROT_WRITE, flags | MAP_FIXED, -1, 0) == at + 4 * MIB);
+    CHECK(mmap(at + 11 * MIB, 8 * MIB, PROT_READ | PROT_WRITE, flags | MAP_FIXED, -1, 0) == at + 11 * MIB);
+    CHECK(is_all(at + 4 * MIB, MIB, 0) && is_all(at, 3 * MIB, 6) && is_all(at + 8 * MIB, 3 * MIB, 6));
+    CHECK(is_all(at + 11 * MIB, 8 * MIB, 0) && is_all(at + 19 * MIB, 5 * MIB, 6));
+    memset(at + 11 * MIB, 7, 8 * MIB);
+    pid_t child = fork();
+    if (child == 0)
+        _exit(is_all(at + 8 * MIB, 3 * MIB, 6) && is_all(at + 11 * MIB, 8 * MIB, 7) ? 0 : 1);
+    CHECK(ended(child) == 0 && !munmap(at, 24 * MIB));
+    at = map_mib(24, 0);
+    CHECK(!munmap(at, 24 * MIB));
     // It grows, shrinks and moves.
-    at = map_mib(8, 0);
-    memset(at, 2, 8 * MIB);
-    at = mremap(at, 8 * MIB, 16 * MIB, MREMAP_MAYMOVE);
-    CHECK(at != MAP_FAILED && page_kib(at + 15 * MIB) == large_kib && is_all(at, 8 * MIB, 2) && is_all(at + 8 * MIB, 8 * MIB, 0));
-    memset(at, 3, 16 * MIB);
-    CHECK(mremap(at, 16 * MIB, 6 * MIB, 0) == at && is_all(at, 6 * MIB, 3));
+    at = map_mib(16, 0);
+    memset(at, 2, 16 * MIB);
+    at = mremap(at, 16 * MIB, 24 * MIB, MREMAP_MAYMOVE);
+    CHECK(at != MAP_FAILED && page_kib(at + 23 * MIB) == large_kib && is_all(at, 16 * MIB, 2) && is_all(at + 16 * MIB, 8 * MIB, 0));
+    memset(at, 3, 24 * MIB);
+    during = free_mib();
+    CHECK(mremap(at, 24 * MIB, 6 * MIB, 0) == at && is_all(at, 6 * MIB, 3) && free_mib() == during + 18);
     at = mremap(at, 6 * MIB, 16 * MIB, MREMAP_MAYMOVE);
     CHECK(at != MAP_FAILED && is_all(at, 6 * MIB, 3) && is_all(at + 6 * MIB, 10 * MIB, 0));
-    char *behind = map_mib(4, 0);
-    memset(behind, 4, 4 * MIB);
+    char *behind = map_mib(16, 0);
+    memset(behind, 4, 16 * MIB);
+    during = free_mib();
+    if (behind == at + 16 * MIB) {
+        errno = 0;
+        CHECK(mremap(at, 16 * MIB, 24 * MIB, 0) == MAP_FAILED && errno == ENOMEM && free_mib() == during && page_kib(at) == large_kib);
+    }
     at = mremap(at, 16 * MIB, 24 * MIB, MREMAP_MAYMOVE);
-    CHECK(at != MAP_FAILED && is_all(at, 6 * MIB, 3) && is_all(at + 6 * MIB, 18 * MIB, 0) && is_all(behind, 4 * MIB, 4));
+    CHECK(at != MAP_FAILED && is_all(at, 6 * MIB, 3) && is_all(at + 6 * MIB, 18 * MIB, 0) && is_all(behind, 16 * MIB, 4));
     // What was done to it is not done to whoever maps next.
     CHECK(!mprotect(at + 8192, 4096, PROT_NONE) && !madvise(at + 4 * MIB, 4096, MADV_DONTFORK));
     CHECK(!madvise(at, 4096, MADV_DONTNEED) && at[0] == 0 && at[4096] == 3);
-    CHECK(!munmap(at, 24 * MIB) && !munmap(behind, 4 * MIB));
+    char *moved = mremap(at, 24 * MIB, 32 * MIB, MREMAP_MAYMOVE);
+    if (moved != MAP_FAILED) {
+        CHECK(moved[4096] == 3 && is_all(moved + 24 * MIB, 8 * MIB, 0) && !munmap(moved, 32 * MIB));
+    } else {
+        CHECK(errno == EFAULT && !munmap(at, 24 * MIB));
+    }
+    CHECK(!munmap(behind, 16 * MIB));
     at = map_mib(24, 0);
     memset(at, 5, 24 * MIB);
-    pid_t child = fork();
+    child = fork();
     if (child == 0) {
         CHECK(is_all(at, 24 * MIB, 5) && !munmap(at, 24 * MIB));
-        memset(map_mib(8, 0), 6, 8 * MIB);
+        memset(map_mib(16, 0), 6, 16 * MIB);
         _exit(0);
     }
     CHECK(ended(child) == 0 && is_all(at, 24 * MIB, 5) && !munmap(at, 24 * MIB));
-    // Of more than half of what there is the program may want little, and reservations want nothing.
-    at = map_mib(free_mib() - 2, 0);
-    CHECK(page_kib(at + MIB) != large_kib && !munmap(at, (free_mib() - 2) * MIB));
-    int flags = MAP_PRIVATE | MAP_ANONYMOUS;
-    char *others[] = {mmap(NULL, 8 * MIB, PROT_NONE, flags, -1, 0),
-                      mmap(NULL, 8 * MIB, PROT_READ | PROT_WRITE, flags | MAP_NORESERVE, -1, 0),
-                      mmap(NULL, 8 * MIB, PROT_READ | PROT_WRITE | PROT_EXEC, flags, -1, 0),
-                      mmap(NULL, 8 * MIB, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0)};
+    // Of more than half of what there is the program may want little, of small ones too, and reservations want nothing.
+    size_t most = free_mib() / 2 + 4;
+    at = map_mib(most, 0);
+    CHECK(page_kib(at + MIB) != large_kib && !munmap(at, most * MIB));
+    char *others[] = {mmap(NULL, 16 * MIB, PROT_NONE, flags, -1, 0),
+                      mmap(NULL, 16 * MIB, PROT_READ | PROT_WRITE, flags | MAP_NORESERVE, -1, 0),
+                      mmap(NULL, 16 * MIB, PROT_READ | PROT_WRITE | PROT_EXEC, flags, -1, 0),
+                      mmap(NULL, 16 * MIB, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0),
+                      mmap(NULL, 8 * MIB, PROT_READ | PROT_WRITE, flags, -1, 0)};
     for (size_t i = 0; i < sizeof others / sizeof *others; i++)
         CHECK(others[i] != MAP_FAILED && page_kib(others[i]) != large_kib && !munmap(others[i], 8 * MIB));
 }

@@ -164,7 +164,8 @@ fn seen_and_recovered() -> bool {
 /// One test, so that no other thread has a lock of the standard library when a child is forked.
 #[test]
 fn regions_in_arenas_of_large_pages_are_as_others() {
-    let _watchdog = watchdog(300);
+    // It waits for the tests of other clones that have large pages.
+    let _watchdog = watchdog(1200);
     let found = [seen_and_recovered(), written_without_a_signal()];
     assert_eq!(found, [true; 2], "seen and recovered; written after recovery without a signal");
 }

@@ -255,11 +255,11 @@ fn observers_see_what_the_producer_had_with_every_tracker() {
 
 #[test]
 fn observers_see_what_the_producer_had_in_large_pages() {
-    let _watchdog = watchdog(600);
     let Some(_pages) = LargePages::take(16) else {
         eprintln!("skipped: the machine gives no large pages");
         return;
     };
+    let _watchdog = watchdog(600);
     for tracker in trackers() {
         for unit in COPY_UNITS {
             eprintln!("{tracker}, {unit}");
@@ -271,11 +271,11 @@ fn observers_see_what_the_producer_had_in_large_pages() {
 /// Versions of an array in large pages of which each shows what few places and what all of it got.
 #[test]
 fn of_a_large_page_in_which_little_is_written_little_is_copied() {
-    let _watchdog = watchdog(600);
     let Some(pages) = LargePages::take(8) else {
         eprintln!("skipped: the machine gives no large pages");
         return;
     };
+    let _watchdog = watchdog(600);
     let tracker = TrackerKind::WpAsync;
     if !trackers().contains(&tracker) {
         eprintln!("skipped: {tracker} does not work here");
@@ -313,11 +313,11 @@ fn of_a_large_page_in_which_little_is_written_little_is_copied() {
 
 #[test]
 fn what_is_written_is_seen_of_an_array_that_grows_into_large_pages() {
-    let _watchdog = watchdog(600);
     let Some(pages) = LargePages::take(4) else {
         eprintln!("skipped: the machine gives no large pages");
         return;
     };
+    let _watchdog = watchdog(600);
     for tracker in trackers() {
         // It ends where a large page does, or in the middle of one.
         for end in [3 * LARGE_LENGTH, 3 * LARGE_LENGTH - 1000] {
