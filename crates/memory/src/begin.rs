@@ -1,6 +1,6 @@
 //! What is done when the library is loaded, and at the end of the process.
 
-use crate::{code, fork, guard, mapped, next, nodes, pool, report, say, segments, setting, stacks};
+use crate::{code, fork, mapped, next, nodes, pool, report, say, segments, setting, stacks};
 use libc::{c_char, c_int};
 use std::ffi::CStr;
 
@@ -34,10 +34,7 @@ extern "C" fn begin(_: c_int, _: *const *const c_char, environment: *const *cons
         // SAFETY: as said above.
         unsafe { segments::move_all() };
         if has_pool {
-            // Programs protect parts of what they map, which has to be cut then, also beside threads that write there.
-            if guard::is_possible() {
-                mapped::begin();
-            }
+            mapped::begin();
             code::map_all();
         }
     }

@@ -207,13 +207,21 @@ pub fn free(block: usize) {
 pub fn is_mapped(address: usize) -> bool {
     change(|ranges| {
         let Some(range) = ranges.ranges.iter().flatten().find(|range| range.has(address)) else { return false };
-        let before = range.used.before((address - range.piece.address) / LEAST_BYTES + 1);
-        before.is_some_and(|cell| range.mapped.has(cell) && address < range.end_address(cell))
+        range.cell_with(address).is_some_and(|cell| range.mapped.has(cell) && address < range.end_address(cell))
     })
 }
 
-/// Has blocks that the program mapped no longer have some pages, which it unmapped. What is left of a block before and behind them is a block each. One of which
-/// less than the least block would be left keeps all.
+/// Bytes of a block that the program mapped and that begins there.
+pub fn mapped_bytes(address: usize) -> Option<usize> {
+    change(|ranges| {
+        let range = ranges.ranges.iter().flatten().find(|range| range.has(address))?;
+        let cell = range.cell_with(address).filter(|cell| range.mapped.has(*cell))?;
+        (range.begin_address(cell) == address).then(|| range.end_address(cell) - address)
+    })
+}
+
+/// Has blocks that the program mapped no longer have pages at their begin or end, which it unmapped. One of which less than the least block would
+/// be left keeps all, and so does one that has others before and behind: the program may map something there again.
 pub fn cut_out(address: usize, bytes: usize) {
     if is_changing() {
         return;
@@ -223,14 +231,15 @@ pub fn cut_out(address: usize, bytes: usize) {
         let piece = range.piece;
         let cell_of = |address: usize| (address - piece.address) / LEAST_BYTES;
         let end = (address + bytes).min(piece.end());
-        let first = range.used.before(cell_of(address) + 1).unwrap_or(0);
+        let first = range.cell_with(address).unwrap_or(cell_of(address));
         for cell in first..=cell_of(end - 1) {
             let (begin, last) = (range.begin_address(cell), range.end_address(cell));
             if !range.mapped.has(cell) || last <= address || begin >= end {
                 continue;
             }
             let (before, behind) = (address.saturating_sub(begin), last.saturating_sub(end));
-            let is_left = [before, behind].into_iter().any(|rest| rest > 0 && rest < LEAST_BYTES);
+            let is_small = [before, behind].into_iter().any(|rest| rest > 0 && rest < LEAST_BYTES);
+            let is_left = is_small || before > 0 && behind > 0;
             let (from, to) = (begin.max(address), last.min(end));
             // What cannot be made memory again is nobody's for good.
             if is_left || !cuts::renew(from, to - from) {
@@ -354,6 +363,13 @@ impl Range {
 
     fn has(&self, address: usize) -> bool {
         (self.piece.address..self.piece.end()).contains(&address)
+    }
+
+    /// The cell of the last block that begins at an address or before it.
+    fn cell_with(&self, address: usize) -> Option<usize> {
+        let before = self.used.before((address - self.piece.address) / LEAST_BYTES + 1)?;
+        // At most one more begins in the same cell, behind the address.
+        if self.begin_address(before) <= address { Some(before) } else { self.used.before(before) }
     }
 
     fn address_of(&self, page: u32) -> usize {

@@ -77,7 +77,13 @@ pub unsafe extern "C" fn mmap(
     offset: off_t,
 ) -> *mut c_void {
     let fixed = flags & libc::MAP_FIXED != 0;
-    if fixed && mapped::make_way(address as usize, bytes).is_err() {
+    // The same elsewhere.
+    let would_succeed =
+        || match next::mmap(0, bytes, protection, flags & !libc::MAP_FIXED & !libc::MAP_POPULATE, file, offset) {
+            FAILED => false,
+            at => next::munmap(at, bytes) == 0,
+        };
+    if fixed && mapped::make_way(address as usize, bytes, would_succeed).is_err() {
         set_errno(libc::ENOMEM);
         return libc::MAP_FAILED;
     }
@@ -101,7 +107,7 @@ pub unsafe extern "C" fn mmap(
         if let Some(at) = mapped::map(bytes) {
             return at as *mut c_void;
         }
-        if setting::is_strict() {
+        if setting::is_strict() && mapped::is_served() {
             set_errno(libc::ENOMEM);
             return libc::MAP_FAILED;
         }
@@ -232,7 +238,11 @@ pub unsafe extern "C" fn mremap(
             Remap::Others => {}
         }
     }
-    if soften(address, bytes).is_err() || is_fixed && mapped::make_way(new_address as usize, new_bytes).is_err() {
+    if let Some(at) = shrink_of_heap(address as usize, bytes, new_bytes, flags) {
+        return at as *mut c_void;
+    }
+    let is_refused = mapped::is_too_much_to_soften(address as usize, bytes) || soften(address, bytes).is_err();
+    if is_refused || is_fixed && soften(new_address, new_bytes).is_err() {
         set_errno(libc::ENOMEM);
         return libc::MAP_FAILED;
     }
@@ -265,8 +275,18 @@ pub unsafe extern "C" fn mremap(
     at as *mut c_void
 }
 
-/// Shrinks or moves memory of the heap, whose addresses nobody else is to get meanwhile. `None`: that is not what is to be done, or
-/// not possible.
+/// Shrinks memory of the heap. `None`: that is not what is to be done, or not possible.
+fn shrink_of_heap(address: usize, bytes: usize, new_bytes: usize, flags: c_int) -> Option<usize> {
+    let bytes = bytes.checked_next_multiple_of(PAGE_BYTES)?;
+    let new_whole = new_bytes.checked_next_multiple_of(PAGE_BYTES)?;
+    if new_bytes == 0 || flags & !libc::MREMAP_MAYMOVE != 0 || new_whole > bytes || !cuts::is_of_heap(address, bytes) {
+        return None;
+    }
+    let rest = bytes - new_whole;
+    (rest == 0 || mapped::vacate(address + new_whole, rest, next::munmap) == 0).then_some(address)
+}
+
+/// Moves memory of the heap, whose addresses nobody else is to get meanwhile. `None`: that is not what is to be done, or not possible.
 fn move_of_heap(
     address: usize,
     bytes: usize,
@@ -278,11 +298,6 @@ fn move_of_heap(
     let new_whole = new_bytes.checked_next_multiple_of(PAGE_BYTES)?;
     if new_bytes == 0 || !cuts::is_of_heap(address, bytes) {
         return None;
-    }
-    if flags & !libc::MREMAP_MAYMOVE == 0 && new_whole <= bytes {
-        let rest = bytes - new_whole;
-        cuts::note_cut(address + new_whole, rest);
-        return (rest == 0 || mapped::vacate(address + new_whole, rest, next::munmap) == 0).then_some(address);
     }
     let is_fixed = flags & libc::MREMAP_FIXED != 0;
     let new = new_address as usize;

@@ -4,11 +4,13 @@
 
 use crate::blocks::{self, Begin, Block};
 use crate::cuts;
-use crate::kernel::{self, Errno, PAGE_BYTES, copy_nonzero};
+use crate::guard;
+use crate::kernel::{self, Errno, PAGE_BYTES, WINDOW_BYTES, copy_nonzero};
 use crate::loaded;
 use crate::next;
 use crate::plain;
 use crate::pool;
+use crate::say::say;
 use crate::setting;
 use crate::signals;
 use crate::windows;
@@ -24,11 +26,21 @@ static IS_SERVED: AtomicBool = AtomicBool::new(false);
 /// What is mapped so.
 static MAPPED_BYTES: AtomicUsize = AtomicUsize::new(0);
 
-/// Begins to serve it, unless the program has its memory placed on memory nodes: `mbind` moves no page that is there already.
+/// Begins to serve it where that was asked for, unless the program has its memory placed on memory nodes: `mbind` moves no page that is there
+/// already. Programs protect parts of what they map, which has to be cut then, also beside threads that write there.
 pub fn begin() {
+    if !setting::serves_mappings() {
+        return;
+    }
     let mut is_placed = false;
     loaded::each(|object| is_placed |= object.name.to_bytes().windows(11).any(|part| part == b"libnuma.so."));
-    IS_SERVED.store(!is_placed, Ordering::Relaxed);
+    let why = match (is_placed, guard::is_possible()) {
+        (true, _) => "it is linked with libnuma, which places memory after it is mapped",
+        (_, false) => "the kernel has no userfaultfd for large pages for this user",
+        _ => return IS_SERVED.store(true, Ordering::Relaxed),
+    };
+    let pid = kernel::own_pid();
+    say(format_args!("what process {pid} maps does not come from the pool: {why}"));
 }
 
 /// Whether a mapping of so many bytes may come from the pool. Of what is mapped the program may want little, of all that one way or another: so
@@ -41,6 +53,11 @@ fn may_map(bytes: usize, free_bytes: usize) -> bool {
 /// Whether a thread may take a block: a handler of a signal that came within the allocation of one would wait for its own thread.
 fn is_ready() -> bool {
     IS_SERVED.load(Ordering::Relaxed) && !blocks::is_changing()
+}
+
+/// Whether what the program maps comes from the pool.
+pub fn is_served() -> bool {
+    IS_SERVED.load(Ordering::Relaxed)
 }
 
 /// Maps memory of zeros. `None`: it is the kernel's to map.
@@ -74,7 +91,12 @@ pub fn unmap(address: usize, bytes: usize) -> bool {
 
 /// Libraries that have memory registered with a device stand before the C library's functions, and hear by them that it goes.
 pub fn tell_others(address: usize, bytes: usize) {
-    next::madvise(address, bytes, libc::MADV_DONTNEED);
+    // Whole large pages: some kernels give up more where the end is none.
+    let unit = pool::page_bytes();
+    let (begin, end) = (address.next_multiple_of(unit), (address + bytes) / unit * unit);
+    if begin < end {
+        next::madvise(begin, end - begin, libc::MADV_DONTNEED);
+    }
 }
 
 fn count_unmapped(bytes: usize) {
@@ -114,8 +136,8 @@ pub fn remap(address: usize, bytes: usize, new_bytes: usize, may_move: bool) -> 
         return Remap::Done(address);
     }
     // For a moment both are there. Who takes more than there is would be killed.
-    let there_is = |pool: &pool::Open| pool.free_bytes.saturating_add(plain::available_bytes() / 2);
-    let has_room = || pool::open().is_ok_and(|pool| new_bytes <= there_is(&pool));
+    let pool_bytes = || pool::open().map_or(0, |pool| pool.free_bytes);
+    let has_room = || new_bytes <= pool_bytes().saturating_add(plain::available_bytes() / 2);
     let Some(to) = Some(()).filter(|()| may_move && has_room()).and_then(|()| map_now(new_bytes)) else {
         return Remap::Refused;
     };
@@ -127,7 +149,7 @@ pub fn remap(address: usize, bytes: usize, new_bytes: usize, may_move: bool) -> 
 
 /// Whether the program mapped a block that begins at this address, and has so many bytes.
 fn is_mapped(address: usize, bytes: usize) -> bool {
-    is_ready() && bytes > 0 && blocks::usable_bytes(address) == bytes && blocks::is_mapped(address)
+    is_ready() && bytes > 0 && blocks::mapped_bytes(address) == Some(bytes)
 }
 
 /// A forked child has what its parent mapped in ordinary memory.
@@ -181,10 +203,11 @@ fn vacate_part(part: &Range<usize>) -> Result<(), Errno> {
 }
 
 /// Makes ordinary memory of the pages of the pool that a range has a part of, before the program maps something else there. Those that it has as
-/// a whole are the program's from then on.
-pub fn make_way(address: usize, bytes: usize) -> Result<(), Errno> {
+/// a whole are the program's from then on: so `would_succeed` says whether it will.
+pub fn make_way(address: usize, bytes: usize, would_succeed: impl FnOnce() -> bool) -> Result<(), Errno> {
+    let end = address.checked_add(bytes).filter(|_| address.is_multiple_of(PAGE_BYTES) && bytes > 0);
+    let Some(end) = end.filter(|_| windows::touches_pool(address, bytes)) else { return Ok(()) };
     let unit = pool::page_bytes();
-    let end = address.saturating_add(bytes).min(usize::MAX / 2);
     let begin = address.next_multiple_of(unit).min(end);
     let whole = begin..(end / unit * unit).max(begin);
     for edge in [address..whole.start, whole.end..end] {
@@ -192,6 +215,14 @@ pub fn make_way(address: usize, bytes: usize) -> Result<(), Errno> {
             windows::soften(edge.start, edge.len())?;
         }
     }
-    windows::leave(whole.start, whole.len());
+    if windows::touches_pool(whole.start, whole.len()) && would_succeed() {
+        windows::leave(whole.start, whole.len());
+    }
     Ok(())
+}
+
+/// Whether so much of the pool lies in a range that there may be no ordinary memory for it.
+pub fn is_too_much_to_soften(address: usize, bytes: usize) -> bool {
+    let in_pool = windows::pool_bytes_in(address, bytes);
+    in_pool > WINDOW_BYTES && in_pool > plain::available_bytes() / 2
 }

@@ -173,13 +173,23 @@ fn with_next(piece: &Piece, end: usize, pool: &Open) -> usize {
     let ahead = (count::POOL.get() / 8).min(pool.free_bytes / 16) / WINDOW_BYTES;
     let whole = piece.address_of(end).next_multiple_of(pool.page_bytes);
     let wanted = (end + ahead).max((whole - piece.address) / WINDOW_BYTES).min(piece.windows);
-    (end..wanted).find(|window| piece.window(*window) != Window::Reserved).unwrap_or(wanted)
+    // Where the program unmapped something it may have mapped something else.
+    let is_taken = |window: &usize| piece.window(*window) != Window::Reserved || piece.is_cut(*window);
+    (end..wanted).find(is_taken).unwrap_or(wanted)
 }
 
 /// Whether any of these addresses lies in a page of the pool.
 pub fn touches_pool(address: usize, bytes: usize) -> bool {
     let range = address..address.saturating_add(bytes);
     pieces::all().any(|piece| piece.run(piece.touched(&range), Window::Pool).is_some())
+}
+
+/// Bytes of the windows of the pool that a range touches.
+pub fn pool_bytes_in(address: usize, bytes: usize) -> usize {
+    let range = address..address.saturating_add(bytes);
+    let of =
+        |piece: pieces::Piece| piece.touched(&range).filter(|window| piece.window(*window) == Window::Pool).count();
+    pieces::all().map(of).sum::<usize>() * WINDOW_BYTES
 }
 
 /// Whether any of these addresses lies in a segment that was moved.
@@ -290,8 +300,10 @@ pub fn leave(address: usize, bytes: usize) {
         let mut at = windows.start;
         while let Some(run) = piece.run(at..windows.end, Window::Pool) {
             at = run.end;
-            count::POOL.take(run.len() * WINDOW_BYTES);
-            piece.set(run.clone(), Window::Reserved);
+            let bytes = run.len() * WINDOW_BYTES;
+            count::POOL.take(bytes);
+            count::HEAP_PLAIN.add(bytes);
+            piece.set(run.clone(), Window::Plain);
             piece.set_cut(run, true);
         }
     });

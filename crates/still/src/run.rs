@@ -49,7 +49,10 @@ pub struct Args {
     /// calls _exit, quick_exit or abort, or has a runtime that does, says nothing
     #[arg(long, requires = "pages")]
     report: bool,
-    /// Refuse memory that the pool has not (ENOMEM, and a line says so), instead of ordinary memory. A process whose memory lies in the pool
+    /// Have what the program maps itself (mmap, from 16 MiB on) come from the pool, too
+    #[arg(long, requires = "pages")]
+    mappings: bool,
+    /// Refuse memory that the pool has not (ENOMEM, and a line says so), instead of ordinary memory; mappings from 2 MiB on, too. A process whose memory lies in the pool
     /// cannot fork then; what it starts by posix_spawn or system runs. Stacks, code and the first 8 MiB are ordinary memory as ever
     #[arg(long, requires = "pages")]
     strict: bool,
@@ -96,6 +99,10 @@ pub fn run(context: &mut Context, args: &Args) -> Verdict {
         match args.report {
             true => command.env("STILLFRAME_PAGES_REPORT", std::process::id().to_string()),
             false => command.env_remove("STILLFRAME_PAGES_REPORT"),
+        };
+        match args.mappings {
+            true => command.env("STILLFRAME_PAGES_MAPPINGS", "1"),
+            false => command.env_remove("STILLFRAME_PAGES_MAPPINGS"),
         };
         match args.strict {
             true => command.env("STILLFRAME_PAGES_STRICT", "1"),
