@@ -18,9 +18,6 @@ use libc::c_int;
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
-/// Less is the kernel's, unless the program is strict: stacks of threads and fibers are 8 MiB and less, and little of them is used.
-const LEAST_BYTES: usize = 16 << 20;
-
 /// Whether there is a pool for it.
 static IS_SERVED: AtomicBool = AtomicBool::new(false);
 /// What is mapped so.
@@ -29,7 +26,7 @@ static MAPPED_BYTES: AtomicUsize = AtomicUsize::new(0);
 /// Begins to serve it where that was asked for, unless the program has its memory placed on memory nodes: `mbind` moves no page that is there
 /// already. Programs protect parts of what they map, which has to be cut then, also beside threads that write there.
 pub fn begin() {
-    if !setting::serves_mappings() {
+    if setting::mappings_least_bytes() == usize::MAX {
         return;
     }
     let mut is_placed = false;
@@ -47,7 +44,7 @@ pub fn begin() {
 /// as much stays free as is mapped.
 fn may_map(bytes: usize, free_bytes: usize) -> bool {
     let mapped = MAPPED_BYTES.load(Ordering::Relaxed).saturating_add(bytes);
-    setting::is_strict() || bytes >= LEAST_BYTES && mapped <= free_bytes.saturating_sub(bytes)
+    setting::is_strict() || bytes >= setting::mappings_least_bytes() && mapped <= free_bytes.saturating_sub(bytes)
 }
 
 /// Whether a thread may take a block: a handler of a signal that came within the allocation of one would wait for its own thread.

@@ -3,12 +3,12 @@
 //! | variable | |
 //! |---|---|
 //! | `STILLFRAME_PAGES` | the directory of the pool |
-//! | `STILLFRAME_PAGES_MAPPINGS` | that what the program maps comes from the pool, too |
+//! | `STILLFRAME_PAGES_MAPPINGS` | that what the program maps comes from the pool, too, from so many bytes on |
 //! | `STILLFRAME_PAGES_STRICT` | that nothing that the pool has not is served from ordinary memory |
 //! | `STILLFRAME_PAGES_REPORT` | the process that reports at its end, as do its children that had something of the pool |
 
 use std::ffi::{CStr, c_char};
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
 
 const PATH_BYTES: usize = libc::PATH_MAX as usize;
 
@@ -22,7 +22,7 @@ static PATH: Path = Path(std::cell::UnsafeCell::new([0; PATH_BYTES]));
 static IS_KNOWN: AtomicBool = AtomicBool::new(false);
 static REPORTER: AtomicU32 = AtomicU32::new(0);
 static IS_STRICT: AtomicBool = AtomicBool::new(false);
-static SERVES_MAPPINGS: AtomicBool = AtomicBool::new(false);
+static MAPPINGS_LEAST_BYTES: AtomicUsize = AtomicUsize::new(usize::MAX);
 
 /// A variable of an environment.
 ///
@@ -65,8 +65,8 @@ pub unsafe fn read(environment: *const *const c_char) {
     let reporter = of(c"STILLFRAME_PAGES_REPORT").and_then(|text| crate::files::number(text.to_bytes()));
     REPORTER.store(reporter.unwrap_or(0) as u32, Ordering::Relaxed);
     IS_STRICT.store(of(c"STILLFRAME_PAGES_STRICT").is_some(), Ordering::Relaxed);
-    let has_mappings = of(c"STILLFRAME_PAGES_MAPPINGS").is_some();
-    SERVES_MAPPINGS.store(has_mappings || is_strict(), Ordering::Relaxed);
+    let least = of(c"STILLFRAME_PAGES_MAPPINGS").and_then(|text| crate::files::number(text.to_bytes()));
+    MAPPINGS_LEAST_BYTES.store(if is_strict() { 0 } else { least.unwrap_or(usize::MAX) }, Ordering::Relaxed);
     IS_KNOWN.store(true, Ordering::Release);
 }
 
@@ -81,9 +81,9 @@ pub fn is_strict() -> bool {
     IS_STRICT.load(Ordering::Relaxed)
 }
 
-/// Whether what the program maps is to come from the pool.
-pub fn serves_mappings() -> bool {
-    SERVES_MAPPINGS.load(Ordering::Relaxed)
+/// From how many bytes on what the program maps is to come from the pool.
+pub fn mappings_least_bytes() -> usize {
+    MAPPINGS_LEAST_BYTES.load(Ordering::Relaxed)
 }
 
 /// The process that reports in any case, if there is to be a report.

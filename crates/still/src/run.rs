@@ -3,6 +3,7 @@
 use crate::context::{Context, Verdict};
 use crate::failure::Failure;
 use crate::pages::ordinary;
+use crate::units::parse_bytes;
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
 use std::io::{Read, Write};
@@ -49,9 +50,10 @@ pub struct Args {
     /// calls _exit, quick_exit or abort, or has a runtime that does, says nothing
     #[arg(long, requires = "pages")]
     report: bool,
-    /// Have what the program maps itself (mmap, from 16 MiB on) come from the pool, too
-    #[arg(long, requires = "pages")]
-    mappings: bool,
+    /// Have what the program maps itself (mmap) come from the pool, too, from this size on: 16M unless said. Stacks of threads and fibers are
+    /// smaller, and little of them is used
+    #[arg(long, value_name = "SIZE", requires = "pages", num_args = 0..=1, require_equals = true, default_missing_value = "16M", value_parser = parse_bytes)]
+    mappings: Option<u64>,
     /// Refuse memory that the pool has not (ENOMEM, and a line says so), instead of ordinary memory; mappings from 2 MiB on, too. A process whose memory lies in the pool
     /// cannot fork then; what it starts by posix_spawn or system runs. Stacks, code and the first 8 MiB are ordinary memory as ever
     #[arg(long, requires = "pages")]
@@ -101,8 +103,8 @@ pub fn run(context: &mut Context, args: &Args) -> Verdict {
             false => command.env_remove("STILLFRAME_PAGES_REPORT"),
         };
         match args.mappings {
-            true => command.env("STILLFRAME_PAGES_MAPPINGS", "1"),
-            false => command.env_remove("STILLFRAME_PAGES_MAPPINGS"),
+            Some(bytes) => command.env("STILLFRAME_PAGES_MAPPINGS", bytes.to_string()),
+            None => command.env_remove("STILLFRAME_PAGES_MAPPINGS"),
         };
         match args.strict {
             true => command.env("STILLFRAME_PAGES_STRICT", "1"),
