@@ -1,6 +1,7 @@
 // The ranks of a parallel program, seen as one.
 #include "check.hpp"
 
+#include <atomic>
 #include <chrono>
 #include <numeric>
 #include <thread>
@@ -66,10 +67,13 @@ TEST(a_group_shows_the_newest_version_that_every_rank_has) {
 TEST(a_loop_over_a_group_sees_whole_versions_of_ranks_that_drift) {
     constexpr int ranks = 3;
     constexpr std::uint64_t last = 40;
+    std::atomic<int> begun{0};
     std::vector<std::thread> threads;
     for (int number = 0; number < ranks; ++number) {
-        threads.emplace_back([number] {
+        threads.emplace_back([number, &begun] {
             rank rank("drift", number, ranks);
+            // One that begins when another has ended is of another run.
+            for (++begun; begun < ranks;) std::this_thread::yield();
             for (std::uint64_t version = 1; version <= last; ++version) {
                 rank.publish(version);
                 if ((version + static_cast<unsigned>(number)) % 5 == 0) std::this_thread::sleep_for(1ms);
