@@ -257,6 +257,24 @@ pub fn cut_out(address: usize, bytes: usize) {
     signals::blocked(|| change(cut));
 }
 
+/// Has addresses that no block has, and at which the program maps something itself, be a block: nobody else is to get them. All windows that they
+/// touch are, as far as no other block has a part.
+pub fn occupy(address: usize, bytes: usize) {
+    if is_changing() {
+        return;
+    }
+    let occupy = |ranges: &mut Ranges| {
+        for range in ranges.ranges.iter_mut().flatten() {
+            let piece = range.piece;
+            let (begin, end) = (address.max(piece.address), (address + bytes).min(piece.end()));
+            if begin < end {
+                range.occupy(begin, end);
+            }
+        }
+    };
+    signals::blocked(|| change(occupy));
+}
+
 /// Frees a block, and gives up the windows that it has as a whole.
 pub fn give_up(block: usize) {
     change(|ranges| {
@@ -363,6 +381,30 @@ impl Range {
 
     fn has(&self, address: usize) -> bool {
         (self.piece.address..self.piece.end()).contains(&address)
+    }
+
+    /// Makes blocks of the gaps between blocks in a range of addresses.
+    fn occupy(&mut self, begin: usize, end: usize) {
+        let whole = begin / WINDOW_BYTES * WINDOW_BYTES..end.next_multiple_of(WINDOW_BYTES).min(self.piece.end());
+        let mut at = whole.start.max(self.piece.address);
+        while at < whole.end {
+            let cell = (at - self.piece.address) / LEAST_BYTES;
+            let before = self.cell_with(at).map_or(self.piece.address, |cell| self.end_address(cell));
+            if before > at {
+                at = before;
+                continue;
+            }
+            let next = self.used.after(cell).filter(|next| self.begin_address(*next) > at);
+            let next = next.or_else(|| self.used.after(cell + 1));
+            let gap_end = next.map_or(whole.end, |next| self.begin_address(next)).min(whole.end);
+            // Where a block begins in the same cell, behind this gap, no other can: and nobody gets less than the least block.
+            if self.pages_of(cell) == 0 && gap_end - at >= PAGE_BYTES {
+                self.cells[cell].first.store(((at - self.piece.address) / PAGE_BYTES) as u32, Relaxed);
+                self.set(cell, ((gap_end - at) / PAGE_BYTES) as u32);
+                self.mapped.set(cell, true);
+            }
+            at = gap_end;
+        }
     }
 
     /// The cell of the last block that begins at an address or before it.

@@ -21,6 +21,9 @@ const MADV_WIPEONFORK: c_int = 18;
 const MADV_GUARD_INSTALL: c_int = 102;
 const MADV_DONTNEED_LOCKED: c_int = 24;
 
+/// What a mapping that is tried elsewhere does not have.
+const NOT_ELSEWHERE: c_int = libc::MAP_FIXED | libc::MAP_FIXED_NOREPLACE | libc::MAP_POPULATE | libc::MAP_LOCKED;
+
 /// `MAP_FAILED`.
 const FAILED: usize = usize::MAX;
 
@@ -78,19 +81,26 @@ pub unsafe extern "C" fn mmap(
 ) -> *mut c_void {
     let fixed = flags & libc::MAP_FIXED != 0;
     // The same elsewhere.
-    let would_succeed =
-        || match next::mmap(0, bytes, protection, flags & !libc::MAP_FIXED & !libc::MAP_POPULATE, file, offset) {
-            FAILED => false,
-            at => next::munmap(at, bytes) == 0,
-        };
+    let would_succeed = || match next::mmap(0, bytes, protection, flags & !NOT_ELSEWHERE, file, offset) {
+        FAILED => false,
+        at => next::munmap(at, bytes) == 0,
+    };
     if fixed && mapped::make_way(address as usize, bytes, would_succeed).is_err() {
         set_errno(libc::ENOMEM);
         return libc::MAP_FAILED;
     }
-    let real = |bytes| next::mmap(address as usize, bytes, protection, flags, file, offset);
+    let real = |bytes| {
+        let at = next::mmap(address as usize, bytes, protection, flags, file, offset);
+        if fixed && at != FAILED {
+            // Also where it was not expected to succeed.
+            mapped::leave(at, bytes);
+        }
+        at
+    };
     if fixed {
         cuts::note_cut(address as usize, bytes);
         backing::forget(address as usize..(address as usize).saturating_add(bytes));
+        mapped::occupy(address as usize, bytes);
     }
     if fixed && flags & libc::MAP_ANONYMOUS != 0 && is_in_filled(address as usize, bytes) {
         let at = real(bytes);

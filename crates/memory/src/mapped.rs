@@ -223,3 +223,17 @@ pub fn is_too_much_to_soften(address: usize, bytes: usize) -> bool {
     let in_pool = windows::pool_bytes_in(address, bytes);
     in_pool > WINDOW_BYTES && in_pool > plain::available_bytes() / 2
 }
+
+/// Leaves the pages of the pool that a range has as a whole to the program, which has mapped something else there.
+pub fn leave(address: usize, bytes: usize) {
+    if windows::touches_pool(address, bytes) {
+        windows::leave(address, bytes);
+    }
+}
+
+/// Has addresses of the heap at which the program maps something itself be nobody else's.
+pub fn occupy(address: usize, bytes: usize) {
+    if is_served() && address.is_multiple_of(PAGE_BYTES) && bytes > 0 && address.checked_add(bytes).is_some() {
+        blocks::occupy(address, bytes);
+    }
+}

@@ -815,6 +815,25 @@ static void mapped(void) {
         free(blocks[2]);
     }
     CHECK(!munmap(next, 16 * MIB));
+    // Also where it unmapped what was there: a part at the end, a part at the begin, or all.
+    for (int part = 0; part < 3; part++) {
+        at = map_mib(64, 0);
+        char *own = at + (part == 0 ? 32 * MIB : 0), *rest = part == 0 ? at : at + 32 * MIB;
+        size_t own_bytes = part == 2 ? 64 * MIB : 32 * MIB;
+        CHECK(!munmap(own, own_bytes));
+        CHECK(mmap(own + 4096, own_bytes - 4096, PROT_READ | PROT_WRITE, flags | MAP_FIXED, -1, 0) == own + 4096);
+        memset(own + 4096, 7, own_bytes - 4096);
+        char *blocks[] = {block(20 * MIB), block(5 * MIB), map_mib(16, 0), block(MIB)};
+        memset(blocks[0], 1, 20 * MIB);
+        memset(blocks[1], 1, 5 * MIB);
+        memset(blocks[3], 1, MIB);
+        CHECK(is_all(own + 4096, own_bytes - 4096, 7));
+        free(blocks[0]);
+        free(blocks[1]);
+        free(blocks[3]);
+        CHECK(!munmap(blocks[2], 16 * MIB) && !munmap(own + 4096, own_bytes - 4096));
+        CHECK(part == 2 || !munmap(rest, 32 * MIB));
+    }
     at = map_mib(20, 0);
     memset(at, 5, 20 * MIB);
     CHECK(!munmap(at + 4096, 20 * MIB - 4096) && is_all(at, 4096, 5) && !munmap(at, 4096));
