@@ -36,6 +36,7 @@ pub mod priority;
 pub mod processors;
 pub mod readiness;
 pub mod remark;
+pub mod residency;
 pub mod socket;
 pub mod space;
 pub mod stream;

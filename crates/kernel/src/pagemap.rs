@@ -2,6 +2,7 @@
 //! Documentation/admin-guide/mm/pagemap.rst of the kernel).
 
 use crate::fork::{Common, Unforked};
+use crate::residency::{PAGES_MOST, are_resident};
 use crate::{Failure, PAGE_BYTES};
 use std::fs::File;
 use std::os::fd::AsRawFd;
@@ -138,12 +139,7 @@ impl Pagemap {
     }
 
     /// Calls `found` with each run of pages that have no memory, neither in RAM nor in swap.
-    pub fn scan_holes(
-        &mut self,
-        address: usize,
-        bytes: usize,
-        found: impl FnMut(usize, usize),
-    ) -> Result<Scan, Failure> {
+    fn scan_holes(&mut self, address: usize, bytes: usize, found: impl FnMut(usize, usize)) -> Result<Scan, Failure> {
         let arguments = ScanArguments {
             category_inverted: PAGE_IS_PRESENT | PAGE_IS_SWAPPED,
             category_mask: PAGE_IS_PRESENT | PAGE_IS_SWAPPED,
@@ -151,6 +147,31 @@ impl Pagemap {
             ..ScanArguments::default()
         };
         self.walk(address, bytes, arguments, found)
+    }
+
+    /// Calls `found` with the address of each of some pages that has no memory, neither in RAM nor in swap. `pages` are addresses of pages.
+    /// Mostly one call of the kernel finds out for many of them.
+    pub fn find_holes(
+        &mut self,
+        pages: impl Iterator<Item = usize>,
+        mut found: impl FnMut(usize),
+    ) -> Result<(), Failure> {
+        let mut pages = pages.peekable();
+        let mut group = [0; PAGES_MOST];
+        while pages.peek().is_some() {
+            let mut count = 0;
+            for (place, page) in group.iter_mut().zip(&mut pages) {
+                *place = page;
+                count += 1;
+            }
+            let mut resident = [false; PAGES_MOST];
+            // Where the kernel refuses it none is known to have memory.
+            let _ = are_resident(&group[..count], &mut resident);
+            for (page, _) in group[..count].iter().zip(resident).filter(|(_, is_resident)| !is_resident) {
+                self.scan_holes(*page, PAGE_BYTES, |page, _| found(page))?;
+            }
+        }
+        Ok(())
     }
 
     /// Calls `found` with each run of pages of a private mapping of a file that show what the file has, or will when they are read.
