@@ -6,6 +6,7 @@
 //!
 //! What lies where is noted apart from the blocks, so that a program that writes past the end of one does not change it.
 
+use crate::bits::Bits;
 use crate::cuts;
 use crate::kernel::{self, Errno, PAGE_BYTES, READ_WRITE, WINDOW_BYTES, map, unmap};
 use crate::lock::Lock;
@@ -32,52 +33,6 @@ const RANGES: usize = 32;
 struct Begun {
     first: AtomicU32,
     pages: AtomicU32,
-}
-
-/// A bit for each cell, in which those that are set are found without looking at all.
-#[derive(Clone, Copy)]
-struct Bits(&'static [AtomicU64]);
-
-impl Bits {
-    const IN_WORD: usize = u64::BITS as usize;
-
-    fn set(self, at: usize, is_set: bool) {
-        let (word, bit) = (&self.0[at / Bits::IN_WORD], 1 << (at % Bits::IN_WORD));
-        let now = word.load(Relaxed);
-        word.store(if is_set { now | bit } else { now & !bit }, Relaxed);
-    }
-
-    fn has(self, at: usize) -> bool {
-        self.0[at / Bits::IN_WORD].load(Relaxed) & 1 << (at % Bits::IN_WORD) != 0
-    }
-
-    /// The first that is set from `from` on.
-    fn after(self, from: usize) -> Option<usize> {
-        let first = from / Bits::IN_WORD;
-        let mut mask = u64::MAX << (from % Bits::IN_WORD);
-        for (index, word) in self.0.iter().enumerate().skip(first) {
-            let found = word.load(Relaxed) & mask;
-            if found != 0 {
-                return Some(index * Bits::IN_WORD + found.trailing_zeros() as usize);
-            }
-            mask = u64::MAX;
-        }
-        None
-    }
-
-    /// The last that is set before `end`.
-    fn before(self, end: usize) -> Option<usize> {
-        let last = end.min(self.0.len() * Bits::IN_WORD).checked_sub(1)?;
-        let mut mask = u64::MAX >> (Bits::IN_WORD - 1 - last % Bits::IN_WORD);
-        for index in (0..=last / Bits::IN_WORD).rev() {
-            let found = self.0[index].load(Relaxed) & mask;
-            if found != 0 {
-                return Some(index * Bits::IN_WORD + Bits::IN_WORD - 1 - found.leading_zeros() as usize);
-            }
-            mask = u64::MAX;
-        }
-        None
-    }
 }
 
 /// A range. Blocks lie in the order of their cells, and what is between them is free.
@@ -192,15 +147,27 @@ fn fill(address: usize, bytes: usize) -> bool {
 
 /// Frees a block. What is none changes nothing.
 pub fn free(block: usize) {
-    change(|ranges| {
+    let free = |range: &mut Range, cell: usize| {
+        let (begin, bytes) = (range.begin_address(cell), range.end_address(cell) - range.begin_address(cell));
+        // What cannot be made memory again is nobody's for good.
+        if cuts::renew(begin, bytes) {
+            range.set(cell, 0);
+        }
+    };
+    let changed = change(|ranges| {
         ranges.with(block, |range, cell| {
-            let begin = range.begin_address(cell);
-            // What cannot be made memory again is nobody's for good.
-            if cuts::renew(begin, range.end_address(cell) - begin) {
-                range.set(cell, 0);
+            let (begin, end) = (range.begin_address(cell), range.end_address(cell));
+            let is_cut = cuts::is_cut(begin, end - begin);
+            if !is_cut {
+                free(range, cell);
             }
+            is_cut.then_some(begin..end)
         })
     });
+    if let Some(changed) = changed.flatten() {
+        cuts::announce_loss(changed.start, changed.len());
+        change(|ranges| ranges.with(block, free));
+    }
 }
 
 /// Whether an address is of a block that the program mapped.
@@ -273,6 +240,18 @@ pub fn occupy(address: usize, bytes: usize) {
         }
     };
     signals::blocked(|| change(occupy));
+}
+
+/// Gives back the addresses behind all that any block ever had, before the program bounds how many it may have.
+pub fn shrink() {
+    signals::blocked(|| {
+        change(|ranges| {
+            for range in ranges.ranges.iter_mut().flatten() {
+                let used = (range.top as usize * PAGE_BYTES).div_ceil(WINDOW_BYTES);
+                windows::shrink(&mut range.piece, used);
+            }
+        });
+    });
 }
 
 /// Frees a block, and gives up the windows that it has as a whole.
@@ -394,11 +373,14 @@ impl Range {
                 at = before;
                 continue;
             }
-            let next = self.used.after(cell).filter(|next| self.begin_address(*next) > at);
-            let next = next.or_else(|| self.used.after(cell + 1));
+            let here = [cell.checked_sub(1), Some(cell)].into_iter().flatten().filter(|cell| self.used.has(*cell));
+            let next = here.chain(self.used.after(cell + 1)).filter(|next| self.begin_address(*next) > at);
+            let next = next.min_by_key(|next| self.begin_address(*next));
             let gap_end = next.map_or(whole.end, |next| self.begin_address(next)).min(whole.end);
-            // Where a block begins in the same cell, behind this gap, no other can: and nobody gets less than the least block.
-            if self.pages_of(cell) == 0 && gap_end - at >= PAGE_BYTES {
+            // Where another block begins in the same cell, behind this gap, this one is noted in the cell before. Where one begins there, too, the
+            // gap is less than the least block, which nobody gets.
+            let free = [Some(cell), cell.checked_sub(1)].into_iter().flatten().find(|cell| self.pages_of(*cell) == 0);
+            if let Some(cell) = free.filter(|_| gap_end - at >= PAGE_BYTES) {
                 self.cells[cell].first.store(((at - self.piece.address) / PAGE_BYTES) as u32, Relaxed);
                 self.set(cell, ((gap_end - at) / PAGE_BYTES) as u32);
                 self.mapped.set(cell, true);
@@ -409,9 +391,12 @@ impl Range {
 
     /// The cell of the last block that begins at an address or before it.
     fn cell_with(&self, address: usize) -> Option<usize> {
-        let before = self.used.before((address - self.piece.address) / LEAST_BYTES + 1)?;
-        // At most one more begins in the same cell, behind the address.
-        if self.begin_address(before) <= address { Some(before) } else { self.used.before(before) }
+        let mut before = self.used.before((address - self.piece.address) / LEAST_BYTES + 1)?;
+        // Few begin in the same cell, behind the address.
+        while self.begin_address(before) > address {
+            before = self.used.before(before)?;
+        }
+        Some(before)
     }
 
     fn address_of(&self, page: u32) -> usize {

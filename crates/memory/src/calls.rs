@@ -89,7 +89,7 @@ pub unsafe extern "C" fn mmap(
         set_errno(libc::ENOMEM);
         return libc::MAP_FAILED;
     }
-    let real = |bytes| {
+    let real = || {
         let at = next::mmap(address as usize, bytes, protection, flags, file, offset);
         if fixed && at != FAILED {
             // Also where it was not expected to succeed.
@@ -103,14 +103,14 @@ pub unsafe extern "C" fn mmap(
         mapped::occupy(address as usize, bytes);
     }
     if fixed && flags & libc::MAP_ANONYMOUS != 0 && is_in_filled(address as usize, bytes) {
-        let at = real(bytes);
+        let at = real();
         if at != FAILED {
             plain::advise(at, bytes);
         }
         return at as *mut c_void;
     }
     if !is_to_be_filled(bytes, protection, flags) || !count::is_large_with(bytes) {
-        return real(bytes) as *mut c_void;
+        return real() as *mut c_void;
     }
     // An address that is not said to be fixed is no more than a wish.
     if is_to_be_served(protection, flags) && (address.is_null() || setting::is_strict()) {
@@ -122,7 +122,8 @@ pub unsafe extern "C" fn mmap(
             return libc::MAP_FAILED;
         }
     }
-    let at = if address.is_null() { at_window(bytes, real) } else { real(bytes) };
+    let map = |at| next::mmap(at, bytes, protection, flags, file, offset);
+    let at = if address.is_null() { at_window(bytes, map) } else { real() };
     if at != FAILED {
         fill(at, bytes);
         remember(at, bytes);
@@ -161,27 +162,19 @@ fn is_to_be_served(protection: c_int, flags: c_int) -> bool {
     protection == libc::PROT_READ | libc::PROT_WRITE && flags & !libc::MAP_POPULATE == usual
 }
 
-/// Maps at the begin of a window, which kernels before 6.7 do not by themselves.
-fn at_window(bytes: usize, real: impl Fn(usize) -> usize) -> usize {
-    let at = real(bytes);
-    if at == FAILED || at.is_multiple_of(WINDOW_BYTES) {
-        return at;
+/// Maps at the begin of a window, which kernels before 6.7 do not by themselves, and later ones do for whole windows. Where there are addresses is
+/// found without memory, for `map` may be told to fill what it maps at once. It is given the address that is wished for.
+fn at_window(bytes: usize, map: impl Fn(usize) -> usize) -> usize {
+    let more = bytes.next_multiple_of(PAGE_BYTES) + WINDOW_BYTES;
+    let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;
+    match next::mmap(0, more, libc::PROT_NONE, flags, -1, 0) {
+        FAILED => map(0),
+        found => {
+            next::munmap(found, more);
+            // Where another thread was faster the kernel finds another place.
+            map(found.next_multiple_of(WINDOW_BYTES))
+        }
     }
-    let whole = bytes.next_multiple_of(PAGE_BYTES);
-    let more = real(whole + WINDOW_BYTES);
-    if more == FAILED {
-        return at;
-    }
-    next::munmap(at, whole);
-    let begin = more.next_multiple_of(WINDOW_BYTES);
-    if begin > more {
-        next::munmap(more, begin - more);
-    }
-    let (end, all) = (begin + whole, more + whole + WINDOW_BYTES);
-    if all > end {
-        next::munmap(end, all - end);
-    }
-    begin
 }
 
 /// Fills what the program mapped. Of much it may want a little: libraries of linear algebra map a hundred MiB for each thread, and
@@ -258,6 +251,7 @@ pub unsafe extern "C" fn mremap(
     }
     if is_fixed {
         cuts::note_cut(new_address as usize, new_bytes);
+        mapped::occupy(new_address as usize, new_bytes);
     }
     let at = match move_of_heap(address as usize, bytes, new_bytes, flags, new_address) {
         Some(at) => at,
@@ -376,7 +370,7 @@ pub unsafe extern "C" fn madvise(address: *mut c_void, bytes: size_t, advice: c_
 /// As of the C library's `madvise`.
 unsafe fn advise(address: *mut c_void, bytes: usize, advice: c_int) -> c_int {
     let at = address as usize;
-    let real = || {
+    let real = |at: usize, bytes| {
         // What a block was advised is not meant for the next one.
         if let libc::MADV_DONTFORK | libc::MADV_DONTDUMP | MADV_WIPEONFORK | MADV_GUARD_INSTALL | libc::MADV_HWPOISON =
             advice
@@ -386,38 +380,50 @@ unsafe fn advise(address: *mut c_void, bytes: usize, advice: c_int) -> c_int {
         next::madvise(at, bytes, advice)
     };
     if bytes == 0 || !at.is_multiple_of(PAGE_BYTES) || !windows::touches_pool(at, bytes) {
-        return real();
+        return real(at, bytes);
     }
-    let is_inside = windows::is_in_pool(at, bytes);
-    match advice {
-        libc::MADV_DONTNEED | MADV_DONTNEED_LOCKED if is_inside => {
+    let is_given_up = matches!(advice, libc::MADV_DONTNEED | MADV_DONTNEED_LOCKED);
+    if !is_given_up && !is_void_for_pool(advice) {
+        return if soften(address, bytes).is_err() { -1 } else { real(at, bytes) };
+    }
+    let mut result = 0;
+    for (part, is_pool) in windows::parts(at, bytes.next_multiple_of(PAGE_BYTES)) {
+        if !is_pool && real(part.start, part.len()) != 0 {
+            result = -1;
+        }
+        if is_pool && is_given_up {
             // The page stays, so that it can be had again.
             // SAFETY: the caller gives up what is there.
-            unsafe { std::ptr::write_bytes(address.cast::<u8>(), 0, bytes.next_multiple_of(PAGE_BYTES)) };
-            0
+            unsafe { std::ptr::write_bytes(part.start as *mut u8, 0, part.len()) };
         }
-        // Nothing is better than what is there.
-        libc::MADV_FREE
-        | libc::MADV_HUGEPAGE
-        | libc::MADV_NOHUGEPAGE
-        | libc::MADV_COLLAPSE
-        | libc::MADV_MERGEABLE
-        | libc::MADV_UNMERGEABLE
-        | libc::MADV_COLD
-        | libc::MADV_PAGEOUT
-        | libc::MADV_WILLNEED
-        | libc::MADV_NORMAL
-        | libc::MADV_RANDOM
-        | libc::MADV_SEQUENTIAL
-        | libc::MADV_POPULATE_READ
-        | libc::MADV_POPULATE_WRITE
-            if is_inside =>
-        {
-            0
-        }
-        _ if soften(address, bytes).is_err() => -1,
-        _ => real(),
     }
+    result
+}
+
+/// Whether advice changes nothing of what a program sees of a page of the pool, and nothing is better than what is there. A child has a copy of
+/// all that lies in the pool, and who writes such a page after a fork keeps it: a device that has it registered, too.
+fn is_void_for_pool(advice: c_int) -> bool {
+    matches!(
+        advice,
+        libc::MADV_FREE
+            | libc::MADV_HUGEPAGE
+            | libc::MADV_NOHUGEPAGE
+            | libc::MADV_COLLAPSE
+            | libc::MADV_MERGEABLE
+            | libc::MADV_UNMERGEABLE
+            | libc::MADV_COLD
+            | libc::MADV_PAGEOUT
+            | libc::MADV_WILLNEED
+            | libc::MADV_NORMAL
+            | libc::MADV_RANDOM
+            | libc::MADV_SEQUENTIAL
+            | libc::MADV_POPULATE_READ
+            | libc::MADV_POPULATE_WRITE
+            | libc::MADV_DONTFORK
+            | libc::MADV_DOFORK
+            | libc::MADV_DONTDUMP
+            | libc::MADV_DODUMP
+    )
 }
 
 /// See brk(2).

@@ -2,6 +2,7 @@
 
 use crate::files::is_anonymous;
 use crate::kernel::{self, Advice, Errno, PAGE_BYTES, READ_WRITE, WINDOW_BYTES, advise, map, move_over, unmap};
+use crate::next;
 use crate::pieces::{self, Piece, Purpose, Window};
 use crate::windows;
 use std::ops::Range;
@@ -120,6 +121,18 @@ fn take_free_back(address: usize, bytes: usize) {
     }
     take_free_back(address, bytes / 2);
     take_free_back(address + bytes / 2, bytes / 2);
+}
+
+/// Says to libraries that have memory registered with a device that what the program changed of a range goes. Nobody has it, and who calls this
+/// has no lock: they may ask for memory, or free some.
+pub fn announce_loss(address: usize, bytes: usize) {
+    for (piece, part) in of_heap(address, bytes) {
+        let is_lost = |window: &usize| piece.is_cut(*window) && piece.window(*window) == Window::Plain;
+        for window in piece.touched(&part).filter(is_lost) {
+            let (begin, end) = (piece.address_of(window).max(part.start), piece.address_of(window + 1).min(part.end));
+            next::madvise(begin, end - begin, libc::MADV_DONTNEED);
+        }
+    }
 }
 
 /// Has memory be as if it were new where the program changed how it is mapped. Nobody has it. Says whether it can be used.

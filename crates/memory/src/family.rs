@@ -19,13 +19,13 @@ unsafe extern "C" {
 /// See malloc(3).
 #[unsafe(no_mangle)]
 pub extern "C" fn malloc(bytes: size_t) -> *mut c_void {
-    if next::has_other_allocator() { next::malloc(bytes) } else { heap::allocate(bytes, false) }
+    if next::is_passed_on(next::MALLOC) { next::malloc(bytes) } else { heap::allocate(bytes, false) }
 }
 
 /// See malloc(3).
 #[unsafe(no_mangle)]
 pub extern "C" fn calloc(count: size_t, bytes: size_t) -> *mut c_void {
-    if next::has_other_allocator() {
+    if next::is_passed_on(next::CALLOC) {
         return next::calloc(count, bytes);
     }
     // What overflows is more than there can be.
@@ -141,6 +141,10 @@ unsafe extern "C" fn realloc_at(block: *mut c_void, bytes: size_t, site: usize) 
 /// As of the C library's.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn reallocarray(block: *mut c_void, count: size_t, bytes: size_t) -> *mut c_void {
+    if next::is_passed_on(next::REALLOCARRAY) && heap::owner(block).is_none() {
+        // The C library asks for the `realloc` that comes first.
+        return next::reallocarray(block, count, bytes);
+    }
     match count.checked_mul(bytes) {
         // SAFETY: the caller's.
         Some(bytes) => unsafe { realloc_at(block, bytes, 0) },
@@ -151,9 +155,9 @@ pub unsafe extern "C" fn reallocarray(block: *mut c_void, count: size_t, bytes: 
     }
 }
 
-/// A block at a multiple of `align`, a power of two.
-fn aligned(align: usize, bytes: usize) -> *mut c_void {
-    if next::has_other_allocator() {
+/// A block at a multiple of `align`, a power of two, for a function of [`next`].
+fn aligned(function: u32, align: usize, bytes: usize) -> *mut c_void {
+    if next::is_passed_on(function) {
         return next::memalign(align, bytes);
     }
     // SAFETY: takes numbers.
@@ -170,7 +174,7 @@ pub unsafe extern "C" fn posix_memalign(block: *mut *mut c_void, align: size_t, 
         return libc::EINVAL;
     }
     let before = crate::kernel::errno();
-    let found = aligned(align, bytes);
+    let found = aligned(next::POSIX_MEMALIGN, align, bytes);
     crate::kernel::set_errno(before);
     if found.is_null() {
         return libc::ENOMEM;
@@ -183,8 +187,12 @@ pub unsafe extern "C" fn posix_memalign(block: *mut *mut c_void, align: size_t, 
 /// See posix_memalign(3). As the C library's it takes what is no power of two for the next one.
 #[unsafe(no_mangle)]
 pub extern "C" fn memalign(align: size_t, bytes: size_t) -> *mut c_void {
+    aligned_to(next::MEMALIGN, align, bytes)
+}
+
+fn aligned_to(function: u32, align: usize, bytes: usize) -> *mut c_void {
     match align.max(size_of::<usize>()).checked_next_power_of_two() {
-        Some(align) => aligned(align, bytes),
+        Some(align) => aligned(function, align, bytes),
         None => {
             crate::kernel::set_errno(libc::EINVAL);
             null_mut()
@@ -195,19 +203,19 @@ pub extern "C" fn memalign(align: size_t, bytes: size_t) -> *mut c_void {
 /// See posix_memalign(3).
 #[unsafe(no_mangle)]
 pub extern "C" fn aligned_alloc(align: size_t, bytes: size_t) -> *mut c_void {
-    memalign(align, bytes)
+    aligned_to(next::ALIGNED_ALLOC, align, bytes)
 }
 
 /// See posix_memalign(3).
 #[unsafe(no_mangle)]
 pub extern "C" fn valloc(bytes: size_t) -> *mut c_void {
-    aligned(PAGE_BYTES, bytes)
+    aligned(next::VALLOC, PAGE_BYTES, bytes)
 }
 
 /// See posix_memalign(3).
 #[unsafe(no_mangle)]
 pub extern "C" fn pvalloc(bytes: size_t) -> *mut c_void {
-    aligned(PAGE_BYTES, bytes.checked_next_multiple_of(PAGE_BYTES).unwrap_or(usize::MAX))
+    aligned(next::PVALLOC, PAGE_BYTES, bytes.checked_next_multiple_of(PAGE_BYTES).unwrap_or(usize::MAX))
 }
 
 /// See malloc_usable_size(3).

@@ -358,7 +358,13 @@ fn copy_all() -> Result<(), Errno> {
     for piece in pieces::all() {
         let is_ours = piece.purpose == Purpose::Block;
         let mut copy = |from, to, count| copy(from, to, count, &mut *bytes, is_ours);
-        windows::each_pool(&piece, 0..piece.windows, |run| windows::replace(&piece, run, &mut copy))?;
+        windows::each_pool(&piece, 0..piece.windows, |run| {
+            // Who takes more than there is would be killed, and in a group that ends as one all others with him.
+            if plain::available_bytes() < run.len() * WINDOW_BYTES {
+                return Err(libc::ENOMEM);
+            }
+            windows::replace(&piece, run, &mut copy)
+        })?;
     }
     // SAFETY: mapped above.
     unsafe { unmap(buffer, BUFFER_BYTES) };

@@ -100,15 +100,6 @@ unsafe fn map_at(address: usize, bytes: usize, protection: c_int, fixed: c_int) 
     unsafe { call(libc::SYS_mmap, [address, bytes, protection as usize, flags as usize, usize::MAX, 0]) }.map(drop)
 }
 
-/// Gives up what is in ordinary memory: it reads as zeros then.
-///
-/// # Safety
-/// Nobody misses it.
-pub unsafe fn give_up(address: usize, bytes: usize) -> Result<(), Errno> {
-    // SAFETY: as said.
-    unsafe { call(libc::SYS_madvise, [address, bytes, libc::MADV_DONTNEED as usize, 0, 0, 0]) }.map(drop)
-}
-
 /// Puts a mapping in the place of another.
 ///
 /// # Safety

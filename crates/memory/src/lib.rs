@@ -8,6 +8,7 @@
 //! | module | |
 //! |---|---|
 //! | `kernel`, `lock`, `signals`, `say`, `files` | calls past other libraries, a lock, signals that wait, lines on standard error, short files |
+//! | `next` | the functions that this library stands before |
 //! | `setting` | what the launcher said |
 //! | `count` | what was served from where |
 //! | `groups` | what control groups leave a process |
@@ -20,7 +21,7 @@
 //! | `pieces` | ranges of addresses, and what each window of them is |
 //! | `guard` | memory that nobody writes for a while |
 //! | `windows` | filling windows, and making ordinary memory of them |
-//! | `blocks` | large blocks |
+//! | `bits`, `blocks` | bits that are found by words; large blocks |
 //! | `cuts` | what the program changes in how memory of the heap is mapped |
 //! | `sites` | small blocks that grow, by who has them grow |
 //! | `heap` | the allocator of small ones, and whose a block is |
@@ -46,6 +47,7 @@
 
 mod backing;
 mod begin;
+mod bits;
 mod blocks;
 mod bounds;
 mod calls;
@@ -60,6 +62,8 @@ mod groups;
 mod guard;
 mod heap;
 mod kernel;
+mod libraries;
+mod limits;
 mod loaded;
 mod lock;
 mod mapped;

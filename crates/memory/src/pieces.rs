@@ -191,6 +191,17 @@ pub fn reserve(purpose: Purpose, bytes: usize, align: usize) -> Result<Piece, Er
     })
 }
 
+/// Has a piece end behind so many of its windows, and gives back the addresses that it had behind them, in which is no memory.
+pub fn shrink(piece: &mut Piece, windows: usize) {
+    let (end, bytes) = (piece.address_of(windows), (piece.windows - windows) * WINDOW_BYTES);
+    let _held = CHANGE.hold();
+    let place = &SLOTS_OF_ALL[piece.slot].place;
+    place.store(place.load(Ordering::Relaxed) - (piece.windows - windows) as u64, Ordering::Release);
+    piece.windows = windows;
+    // SAFETY: the addresses were the piece's, and nobody has anything there.
+    unsafe { unmap(end, bytes) };
+}
+
 /// Held across `fork`, so that the child finds the table whole.
 pub fn lock() -> &'static Lock {
     &CHANGE

@@ -11,11 +11,20 @@ use crate::next;
 use crate::windows;
 use libc::{c_int, c_ulong, c_void};
 use std::ops::Range;
+use std::sync::atomic::{AtomicU64, Ordering};
 
-/// `UFFDIO_REGISTER` of linux/userfaultfd.h, whose argument begins with a range, its length and a mode.
+/// `UFFDIO_API` of linux/userfaultfd.h, whose argument begins with a version and features, and some of these.
+const API: c_ulong = 0xc018_aa3f;
+const API_BYTES: usize = 16;
+const EVENT_REMAP: u64 = 1 << 2;
+const EVENT_UNMAP: u64 = 1 << 6;
+/// `UFFDIO_REGISTER`, whose argument begins with a range, its length and a mode.
 const REGISTER: c_ulong = 0xc020_aa00;
-const ARGUMENT_BYTES: usize = 24;
+const REGISTER_BYTES: usize = 24;
 const MODE_MISSING: u64 = 1;
+
+/// The descriptors that ask to hear what is unmapped, a bit for each of the first. Each asks once, before all else.
+static MONITORS: [AtomicU64; 64] = [const { AtomicU64::new(0) }; 64];
 
 /// Pages that are looked at together.
 const PAGES: usize = 64;
@@ -26,7 +35,11 @@ const PAGES: usize = 64;
 /// As of the C library's.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ioctl(file: c_int, request: c_ulong, argument: *mut c_void) -> c_int {
+    if request == API {
+        quietly(|| note_monitor(file, argument as usize));
+    }
     if request == REGISTER
+        && !is_monitor(file)
         && let Some(range) = quietly(|| missing_range(argument as usize))
     {
         if windows::soften(range.start, range.len()).is_err() {
@@ -40,15 +53,42 @@ pub unsafe extern "C" fn ioctl(file: c_int, request: c_ulong, argument: *mut c_v
     next::ioctl(file, request, argument as usize)
 }
 
+/// The bit of a descriptor; those after the first are no monitors.
+fn monitor_bit(file: c_int) -> Option<(&'static AtomicU64, u64)> {
+    let file = usize::try_from(file).ok()?;
+    Some((MONITORS.get(file / 64)?, 1 << (file % 64)))
+}
+
+fn is_monitor(file: c_int) -> bool {
+    monitor_bit(file).is_some_and(|(word, bit)| word.load(Ordering::Relaxed) & bit != 0)
+}
+
+/// Notes whether a descriptor asks to hear what is unmapped, which those do not that fill memory.
+fn note_monitor(file: c_int, argument: usize) {
+    let (Some((word, bit)), Some([_, features])) = (monitor_bit(file), read_words::<2, API_BYTES>(argument)) else {
+        return;
+    };
+    match features & (EVENT_REMAP | EVENT_UNMAP) {
+        0 => word.fetch_and(!bit, Ordering::Relaxed),
+        _ => word.fetch_or(bit, Ordering::Relaxed),
+    };
+}
+
+/// The first words of a call's argument.
+fn read_words<const WORDS: usize, const BYTES: usize>(argument: usize) -> Option<[u64; WORDS]> {
+    let mut bytes = [0; BYTES];
+    read_own(argument, &mut bytes).ok()?;
+    let (words, _) = bytes.as_chunks::<8>();
+    Some(std::array::from_fn(|number| u64::from_ne_bytes(words[number])))
+}
+
 /// The range that is to be watched for missing pages, if the call asks for that. What is wrong with it the kernel says.
 fn missing_range(argument: usize) -> Option<Range<usize>> {
-    let mut bytes = [0; ARGUMENT_BYTES];
-    read_own(argument, &mut bytes).ok()?;
-    let word = |number: usize| bytes[number * 8..][..8].iter().rev().fold(0, |word, byte| word << 8 | u64::from(*byte));
-    let (begin, length) = (usize::try_from(word(0)).ok()?, usize::try_from(word(1)).ok()?);
+    let [begin, length, mode] = read_words::<3, REGISTER_BYTES>(argument)?;
+    let (begin, length) = (usize::try_from(begin).ok()?, usize::try_from(length).ok()?);
     let is_whole = begin.is_multiple_of(PAGE_BYTES) && length.is_multiple_of(PAGE_BYTES) && length > 0;
     let end = begin.checked_add(length)?;
-    (is_whole && word(2) & MODE_MISSING != 0).then_some(begin..end)
+    (is_whole && mode & MODE_MISSING != 0).then_some(begin..end)
 }
 
 /// Gives up the pages of a range that nobody has written.

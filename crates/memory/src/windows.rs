@@ -6,6 +6,7 @@ use crate::kernel::{
     self, Advice, Errno, PAGE_BYTES, READ_WRITE, WINDOW_BYTES, advise, map, move_over, protect, put_back, unmap,
 };
 use crate::lock::Lock;
+use crate::next;
 use crate::pieces::{self, Piece, Purpose, Window};
 use crate::plain;
 use crate::pool::{self, Open, Refusal};
@@ -198,12 +199,22 @@ pub fn touches_loaded(address: usize, bytes: usize) -> bool {
     pieces::all().any(|piece| piece.purpose == Purpose::Loaded && !piece.touched(&range).is_empty())
 }
 
-/// Whether all of these addresses lie in pages of the pool.
-pub fn is_in_pool(address: usize, bytes: usize) -> bool {
-    let range = address..address.saturating_add(bytes);
-    pieces::find(address).is_some_and(|piece| {
-        let among = piece.touched(&range);
-        range.end <= piece.end() && piece.run(among.clone(), Window::Pool) == Some(among)
+/// The parts of a range that lie in pages of the pool, and those that do not, in the order of their addresses.
+pub fn parts(address: usize, bytes: usize) -> impl Iterator<Item = (Range<usize>, bool)> {
+    let (mut at, end) = (address, address.saturating_add(bytes));
+    std::iter::from_fn(move || {
+        let rest = at..end;
+        let in_pool = |piece: Piece| {
+            let run = piece.run(piece.touched(&rest), Window::Pool)?;
+            Some(piece.address_of(run.start).max(rest.start)..piece.address_of(run.end).min(end))
+        };
+        let next = pieces::all().filter_map(in_pool).min_by_key(|part| part.start);
+        let (part, is_pool) = match next {
+            Some(part) if part.start == at => (part, true),
+            next => (at..next.map_or(end, |part| part.start), false),
+        };
+        at = part.end;
+        (!part.is_empty()).then_some((part, is_pool))
     })
 }
 
@@ -261,6 +272,19 @@ pub fn empty(piece: &Piece, windows: Range<usize>) -> bool {
     piece.set(windows, Window::Reserved);
     count::POOL.take(bytes);
     true
+}
+
+/// Gives back the addresses at the end of a piece behind so many windows, and behind all that have memory or were changed by the program.
+pub fn shrink(piece: &mut Piece, windows: usize) {
+    CHANGE.during(|| {
+        let is_free = |window: &usize| piece.window(*window) == Window::Reserved && !piece.is_cut(*window);
+        let free = (windows..piece.windows).rev().take_while(is_free).count();
+        // Large pages of the pool are placed as wholes.
+        let kept = ((piece.windows - free) * WINDOW_BYTES).next_multiple_of(pool::page_bytes()) / WINDOW_BYTES;
+        if kept < piece.windows {
+            pieces::shrink(piece, kept);
+        }
+    });
 }
 
 /// Whether no memory was made of any window that a range touches, or it was given up.
@@ -339,7 +363,7 @@ fn give_up_run(piece: &Piece, run: Range<usize>, kind: Window) {
     }
 }
 
-/// Makes zeros of memory of the heap. What is large and ordinary is given up, so that what had no memory gets none.
+/// Makes zeros of memory of the heap. What is large and ordinary is given up, so that what had no memory gets none. Who calls this has no lock.
 pub fn clear(address: usize, bytes: usize) {
     let all = address..address + bytes;
     let piece = pieces::find(address).filter(|_| bytes >= SPARSE_BYTES);
@@ -352,11 +376,10 @@ pub fn clear(address: usize, bytes: usize) {
         let is_ordinary =
             piece.as_ref().is_some_and(|piece| piece.window((at - piece.address) / WINDOW_BYTES) == Window::Plain);
         let is_whole = at.is_multiple_of(PAGE_BYTES) && end.is_multiple_of(PAGE_BYTES);
-        // SAFETY: the caller's memory; pages that are given up read as zeros when they are touched again.
-        unsafe {
-            if !(is_ordinary && is_whole && kernel::give_up(at, end - at).is_ok()) {
-                std::ptr::write_bytes(at as *mut u8, 0, end - at);
-            }
+        // Pages that are given up read as zeros when they are touched again. Who has them registered with a device hears of it.
+        if !(is_ordinary && is_whole && next::madvise(at, end - at, libc::MADV_DONTNEED) == 0) {
+            // SAFETY: the caller's memory.
+            unsafe { std::ptr::write_bytes(at as *mut u8, 0, end - at) };
         }
         at = end;
     }

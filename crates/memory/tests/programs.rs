@@ -3,6 +3,8 @@
 //! That takes root and large pages that can be gathered. Elsewhere the library and the programs are still built, and each test
 //! says that it was skipped and why.
 
+#[path = "programs/calls.rs"]
+mod calls;
 #[path = "../../stillframe/tests/it/common/compiled.rs"]
 mod compiled;
 
@@ -48,9 +50,9 @@ fn program(name: &str, compiler: &[&str], source: &str) -> PathBuf {
     let number = COUNT.fetch_add(1, Ordering::Relaxed);
     let programs = Path::new(env!("CARGO_TARGET_TMPDIR")).join("memory-programs");
     let here = Path::new(env!("CARGO_MANIFEST_DIR"));
-    let (source, header) =
-        (here.join("tests/programs").join(source), here.join("../../bindings/c/include/stillframe.h"));
-    if is_current(&programs.join(name), &[&source, &header]) {
+    let source = here.join("tests/programs").join(source);
+    let headers = [here.join("tests/programs/scene.h"), here.join("../../bindings/c/include/stillframe.h")];
+    if is_current(&programs.join(name), &[&source, &headers[0], &headers[1]]) {
         return programs.join(name);
     }
     let folder = programs.join(format!("{}-{number}", std::process::id()));
@@ -605,6 +607,13 @@ impl Group {
             Ok(())
         });
         made.inspect_err(|error| skip(format!("groups do not bound memory here: {error}"))).ok().map(|()| group)
+    }
+
+    /// How many processes of it the kernel ended because it had no more memory.
+    fn kills(&self) -> u64 {
+        let files = ["memory.oom_control", "memory.events"].map(|file| std::fs::read_to_string(self.0.join(file)));
+        let text = files.into_iter().find_map(Result::ok).unwrap();
+        text.lines().find_map(|line| line.strip_prefix("oom_kill ")).unwrap().trim().parse().unwrap()
     }
 
     /// The same command in this group.
