@@ -1,7 +1,7 @@
 //! Attaching fragments to write.
 
 use crate::board::{Attached, Entry};
-use crate::collection::collect;
+use crate::collection::{self, Patience};
 use crate::error::{Error, Overlap, Result, Writer};
 use crate::home;
 use crate::layout;
@@ -339,20 +339,22 @@ impl WriteOptions {
         // Those who are gone leave with the entry of the one who has their place, or not at all.
         let leaves = leaving.into_iter().map(|number| Entry::Leave { number, from });
         board.add_all(leaves.chain([Entry::Attach(attached.clone())]).collect())?;
-        let members = if members.list.is_empty() {
+        let (members, unneeded) = if members.list.is_empty() {
             // So the first publish finds nothing new, unless somebody else attaches until then.
             members.note(shared, vec![Entry::Attach(attached)])?;
             members.is_at(board.position(), seen.wrapping_add(rings));
-            members
+            (members, Vec::new())
         } else {
-            // What cannot be removed now stays until somebody else tries; the fragment is attached.
-            let _ = collect(shared, &mut board);
-            Members::default()
+            let unneeded = collection::find_unneeded(shared, &mut board).unwrap_or_default();
+            let _ = board.compact();
+            (Members::default(), unneeded)
         };
         drop(board);
         shared.bell.ring();
         shared.give_hint();
         points::hit("attach.done");
+        // What cannot be removed now stays until somebody else tries; the fragment is attached.
+        let _ = collection::remove(shared, &unneeded, Patience::Passes);
         let made = Made { region, variable, is_loaned: self.is_loaned };
         // Who begins with zeros goes on from any version.
         let version = if first > version { from - 1 } else { version };

@@ -2,7 +2,7 @@
 
 use crate::board::{Entry, LockedBoard};
 use crate::error::Result;
-use crate::member::Members;
+use crate::member::{Member, Members};
 use crate::shared::Shared;
 use crate::waiting;
 use stillframe_kernel::points;
@@ -19,28 +19,60 @@ pub(crate) fn is_unneeded(from: Version, left: Option<Version>, newest: Option<V
     is_empty || complete >= end
 }
 
-/// Removes what writers left that are gone, as far as no complete version needs it.
-pub(crate) fn collect(shared: &Shared, board: &mut LockedBoard<'_>) -> Result<()> {
+/// The numbers of what writers left that are gone, as far as no complete version needs it: none will need it any more.
+pub(crate) fn find_unneeded(shared: &Shared, board: &mut LockedBoard<'_>) -> Result<Vec<u32>> {
     let mut members = Members::of_locked(shared, board)?;
     let (standings, newest) = waiting::survey(shared, &mut members)?;
-    let mut failed = None;
-    for (number, member) in &members.list {
+    let is_unneeded = |(number, member): &(&u32, &Member)| {
         let standing = standings.get(number).cloned().unwrap_or_default();
-        // What other nodes have, their runtimes look after.
-        if standing.is_alive || member.is_remote() {
-            continue;
-        }
-        // Who takes its place may still be refused.
-        if is_unneeded(member.attached.from, member.left_for_good, standing.newest, newest) {
-            points::hit("collect.forget");
-            // The region first: one that the board does not tell of any more is removed by nobody.
-            match shared.remove_region(*number, false) {
-                Ok(()) => board.add(Entry::Forget { number: *number })?,
-                // The others are in nobody's way.
-                Err(error) => failed = failed.or(Some(error)),
-            }
+        // What other nodes have, their runtimes look after. Who takes its place may still be refused.
+        !standing.is_alive
+            && !member.is_remote()
+            && is_unneeded(member.attached.from, member.left_for_good, standing.newest, newest)
+    };
+    Ok(members.list.iter().filter(is_unneeded).map(|(number, _)| *number).collect())
+}
+
+/// How who removes fragments gets the board in the end.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Patience {
+    /// Whoever has it is waited for.
+    Waits,
+    /// The entries of what was removed stay where somebody has it, until somebody removes again.
+    Passes,
+}
+
+/// Removes fragments that nobody needs. To give back much memory takes long, so others may have the board meanwhile.
+pub(crate) fn remove(shared: &Shared, unneeded: &[u32], patience: Patience) -> Result<()> {
+    let (mut removed, mut failed) = (Vec::new(), None);
+    for number in unneeded {
+        points::hit("collect.forget");
+        // The region first: one that the board does not tell of any more is removed by nobody.
+        match shared.remove_region(*number, false) {
+            Ok(()) => removed.push(*number),
+            // The others are in nobody's way.
+            Err(error) => failed = failed.or(Some(error)),
         }
     }
-    board.compact()?;
+    if !removed.is_empty() {
+        let board = match patience {
+            Patience::Waits => Some(shared.board.lock()?),
+            Patience::Passes => shared.board.try_lock()?,
+        };
+        if let Some(mut board) = board {
+            forget(shared, &mut board, &removed)?;
+            drop(board);
+            shared.bell.ring();
+        }
+    }
     failed.map_or(Ok(()), Err)
+}
+
+/// Takes removed fragments from the board, but for those that somebody else has taken from it meanwhile.
+fn forget(shared: &Shared, board: &mut LockedBoard<'_>, removed: &[u32]) -> Result<()> {
+    let members = Members::of_locked(shared, board)?;
+    for number in removed.iter().filter(|number| members.list.contains_key(number)) {
+        board.add(Entry::Forget { number: *number })?;
+    }
+    board.compact()
 }

@@ -1,7 +1,7 @@
 //! An object, as one process knows it.
 
 use crate::attach::WriteOptions;
-use crate::collection;
+use crate::collection::{self, Patience};
 use crate::description::Description;
 use crate::error::{Result, Writer};
 use crate::home;
@@ -190,9 +190,8 @@ impl Object {
     pub fn collect(&self) -> Result<()> {
         let shared = self.shared.writing()?;
         let mut board = shared.board.lock()?;
-        collection::collect(&shared, &mut board)?;
+        let unneeded = collection::find_unneeded(&shared, &mut board)?;
         drop(board);
-        shared.bell.ring();
-        Ok(())
+        collection::remove(&shared, &unneeded, Patience::Waits)
     }
 }

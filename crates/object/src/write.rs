@@ -1,7 +1,7 @@
 //! Fragments to write.
 
 use crate::board::Entry;
-use crate::collection::collect;
+use crate::collection::{self, Patience};
 use crate::error::{Error, Result};
 use crate::layout::{self, Array};
 use crate::member::{Member, Members};
@@ -375,7 +375,8 @@ impl WriteFragment {
         Ok(self.region()?.set_peers_while(&peers, &open, is_current)?)
     }
 
-    /// Removes what others left, if nobody else is just about to.
+    /// Removes what one of the others left, if nobody else is just about to. It is one at a time: much memory goes slowly, and this holds up a
+    /// publish.
     fn collect(&mut self) -> Result<()> {
         let shared = self.shared.clone();
         let standings = self.members.standings(&shared)?;
@@ -384,10 +385,9 @@ impl WriteFragment {
         }
         // Nobody waits here: whoever has the board may be stopped.
         let Some(mut board) = shared.board.try_lock()? else { return Ok(()) };
-        collect(&shared, &mut board)?;
+        let unneeded = collection::find_unneeded(&shared, &mut board)?;
         drop(board);
-        shared.bell.ring();
-        Ok(())
+        collection::remove(&shared, &unneeded[..unneeded.len().min(1)], Patience::Passes)
     }
 
     /// Detaches it: what it published stays as long as a complete version needs it, and above that it is waited for no more.
@@ -428,12 +428,14 @@ impl WriteFragment {
                 board.add(Entry::Forget { number: self.number })?;
             }
         }
-        if board.entries.len() > 2 {
-            let _ = collect(&self.shared, &mut board);
-        }
+        let unneeded = match board.entries.len() > 2 {
+            true => collection::find_unneeded(&self.shared, &mut board).unwrap_or_default(),
+            false => Vec::new(),
+        };
         drop(board);
         self.shared.bell.ring();
         self.shared.give_hint();
+        let _ = collection::remove(&self.shared, &unneeded, Patience::Passes);
         Ok(())
     }
 }

@@ -41,9 +41,16 @@ fn heir(arguments: &[String]) {
     helper::wait_for_word();
 }
 
+/// Removes what writers left.
+fn collector(arguments: &[String]) {
+    opened(Path::new(&arguments[0])).collect().unwrap();
+    say("collected");
+    helper::wait_for_word();
+}
+
 #[test]
 fn helper_process() {
-    helper::enter(&[("heir", heir)]);
+    helper::enter(&[("heir", heir), ("collector", collector)]);
 }
 
 /// What was said to be complete, with its content: neither goes back.
@@ -108,6 +115,42 @@ fn an_heir_that_is_halted_lets_nothing_become_complete_that_it_then_writes_anew(
         assert_eq!(newest, if at == "follow" { 1 } else { version }, "{at}");
         heir.kill();
     }
+}
+
+/// Much memory is given back slowly.
+#[test]
+fn who_removes_what_writers_left_keeps_nobody_from_attaching_and_detaching() {
+    let _watchdog = watchdog(240);
+    let dir = Dir::new("removes");
+    let object = opened(dir.path());
+    let quarter = |first: i64| {
+        let write = object.write("{ var v [x:2] = u[x+first] }").bind("first", first);
+        write.wait(Duration::ZERO).attach().unwrap()
+    };
+    // Two leave: a publish may remove one of them.
+    let (mut stays, mut leave) = (half(&object, 0), [quarter(4), quarter(6)]);
+    publish(&mut stays, 1, 1);
+    leave.iter_mut().for_each(|fragment| publish(fragment, 1, 1));
+    for fragment in leave {
+        fragment.detach().unwrap();
+    }
+    let mut next = half(&object, 4);
+    publish(&mut stays, 2, 2);
+    publish(&mut next, 2, 2);
+    let mut command = helper::command("collector", &[dir.path().to_str().unwrap()]);
+    command.env("STILLFRAME_STOP_AT", "collect.forget:1");
+    let mut collector = Helper::start(command);
+    collector.wait_stopped();
+    next.detach().unwrap();
+    let mut heir = half(&object, 4);
+    publish(&mut stays, 3, 3);
+    publish(&mut heir, 3, 3);
+    collector.signal(libc::SIGCONT);
+    collector.expect("collected");
+    assert_eq!(content(&object, 3), Some(vec![3; 8]));
+    object.collect().unwrap();
+    assert_eq!(object.writers().unwrap().len(), 2, "{:?}", object.writers());
+    collector.kill();
 }
 
 /// A writer lets its former version go once the next one seems to be complete, with one that is gone.
