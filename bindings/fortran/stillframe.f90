@@ -10650,14 +10650,20 @@ contains
     integer(int64), allocatable, intent(out) :: versions(:)
     integer, intent(out), optional :: stat
     character(*), intent(inout), optional :: errmsg
-    integer(int64), target :: c(64)
+    integer(int64), allocatable, target :: c(:)
     integer(c_size_t) :: count
     type(outcome) :: o
 
-    count = 0
-    call check(o, c_object_versions(self%handle, c_loc(c), size(c, kind=c_size_t), count))
-    if (o%status /= stillframe_ok) count = 0
-    versions = c(1:min(count, size(c, kind=c_size_t)))
+    count = 64
+    do
+      allocate (c(count))
+      call check(o, c_object_versions(self%handle, c_loc(c), size(c, kind=c_size_t), count))
+      if (o%status /= stillframe_ok) count = 0
+      if (count <= size(c, kind=c_size_t)) exit
+      ! There are more.
+      deallocate (c)
+    end do
+    versions = c(1:count)
     call conclude(o, stat, errmsg)
   end subroutine
 
@@ -10839,10 +10845,14 @@ contains
 
     call bind_names(bound_names, names, values, options%bindings, options%binding_count, o)
     if (present(version)) then
+      call check_version(version, o)
       options%version = version
       options%has_version = 1
     end if
     if (present(wait_ms)) options%wait_ms = max(wait_ms, 1)
+    if (present(rank)) call check_count('rank', rank, o)
+    if (present(writers)) call check_count('writers', writers, o)
+    if (present(keep)) call check_count('keep', keep, o)
     if (present(rank)) then
       options%rank = int(rank, c_int32_t)
       options%has_rank = 1
@@ -12214,6 +12224,14 @@ contains
     type(outcome), intent(inout) :: o
 
     if (version < 0) call refuse(o, stillframe_bad_argument, 'version ' // decimal(version) // ' is negative')
+  end subroutine
+
+  subroutine check_count(name, count, o)
+    character(*), intent(in) :: name
+    integer, intent(in) :: count
+    type(outcome), intent(inout) :: o
+
+    if (count < 0) call refuse(o, stillframe_bad_argument, name // ' ' // decimal(int(count, int64)) // ' is negative')
   end subroutine
 
   ! Fills a fragment to read with the newest complete version above `after`, waiting for one at most timeout_ms (for ever unless

@@ -285,6 +285,8 @@ contains
     call expect(stat == stillframe_object_overlap .and. index(message, 'rank 3') > 0, 'who has the elements is named')
     call mine%publish(-1, stat=stat)
     call expect(stat == stillframe_bad_argument, 'versions are not negative')
+    call object%attach('{ var g [x:2,y:8] = grid[x+3,y] }', second, writers=-1, stat=stat, errmsg=message)
+    call expect(stat == stillframe_bad_argument .and. index(message, 'writers -1') > 0, 'counts are not negative')
     call mine%publish(0, stat=stat)
     call expect(stat == stillframe_not_increasing, 'the initial version is there already')
     call mine%reattach(1, stat=stat)

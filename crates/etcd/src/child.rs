@@ -162,6 +162,10 @@ impl ChildOptions {
             let whole = |path: &Path| std::path::absolute(path).unwrap_or_else(|_| path.into());
             command.arg("--trusted-ca-file").arg(whole(&tls.ca));
             command.arg("--cert-file").arg(whole(&tls.certificate)).arg("--key-file").arg(whole(&tls.key));
+            // An authority of a site signs for many jobs, and all nodes of one have certificates for its name.
+            if let Some(name) = &tls.name {
+                command.args(["--client-cert-allowed-hostname", name]);
+            }
         }
         // Variables with this beginning would be options, too.
         let own = std::env::vars_os().map(|(name, _)| name).filter(|name| name.to_string_lossy().starts_with("ETCD_"));

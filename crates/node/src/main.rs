@@ -219,6 +219,11 @@ fn wait(args: Wait) -> Result<(), Box<dyn std::error::Error>> {
 }
 
 fn run(args: Run) -> Result<(), Box<dyn std::error::Error>> {
+    if args.listen.ip().is_unspecified() && args.advertise.is_none() {
+        let text =
+            "stands for all addresses of this machine, and the other nodes are to know one: give it with --advertise";
+        return Err(format!("--listen {} {text}", args.listen.ip()).into());
+    }
     let name = match args.name {
         Some(name) => name,
         None => std::fs::read_to_string("/proc/sys/kernel/hostname")?.trim().to_owned(),

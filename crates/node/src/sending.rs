@@ -15,13 +15,23 @@ use stillframe_kernel::points;
 use stillframe_roster::readiness::Cause;
 use stillframe_roster::writer::{Version, Who, Writer};
 use stillframe_wire::Message;
+use stillframe_wire::bounds::BODY_BYTES_MAX;
 use stillframe_wire::data::{FragmentText, Lost, Piece, Sent, SourceShare, Sources, Unchanged};
 
 /// Bytes that are packed and sent at once: they stay in a processor's cache until they were sent.
 const PIECE_BYTES: u64 = 1 << 20;
 
+/// Where more moves are told than these, pieces are larger and fewer: the other node looks through all of them for each piece.
+const MOVES_WANTED: usize = 1 << 14;
+
+/// No piece is larger for that: both nodes have memory for one.
+const PIECE_BYTES_MOST: u64 = 256 << 20;
+
 /// The same of bytes that lie together, which are sent from where they lie.
 const TOGETHER_BYTES: u64 = 4 << 20;
+
+/// Of a cache.
+const LINE_BYTES: u64 = 64;
 
 /// Fewer bytes that lie together and did not change are sent with those around them.
 const UNCHANGED_BYTES: u64 = 64 << 10;
@@ -49,6 +59,25 @@ pub(crate) struct Planned {
     pub(crate) cargo: Vec<Cargo>,
     /// Whether the other node was told where the pieces go.
     pub(crate) is_told: AtomicBool,
+    /// Whether that is more than a message says, and nothing can be sent.
+    pub(crate) is_too_long: bool,
+}
+
+impl Planned {
+    pub(crate) fn new(ways: Vec<Way>) -> Planned {
+        let cargo: Vec<Cargo> = ways.into_iter().map(Cargo::new).collect();
+        let mut planned = Planned { cargo, is_told: AtomicBool::new(false), is_too_long: false };
+        let mut body = Vec::new();
+        planned.sources(0, 0).encode(&mut body);
+        planned.is_too_long = body.len() > BODY_BYTES_MAX;
+        planned
+    }
+
+    /// What the other node is told: where the pieces go.
+    fn sources(&self, subscription: u64, epoch: Version) -> Message {
+        let shares = self.cargo.iter().map(|one| one.share.clone()).collect();
+        Message::Sources(Sources { subscription, epoch, shares })
+    }
 }
 
 /// A version that is held until it is sent, or until nobody waits for it any more: a slow link keeps nothing else of a writer.
@@ -166,37 +195,50 @@ impl Packed {
 
 impl Cargo {
     /// Divides what goes this way by where it comes from: what lies near each other is read once.
-    pub(crate) fn new(way: Way) -> Cargo {
+    fn new(way: Way) -> Cargo {
         let Way { writer, variable, transfer } = way;
-        let (all, moved) = (transfer.source_bytes(), transfer.moved_bytes());
         let is_together = transfer.pack().only_run().is_some();
-        let wanted = if is_together { TOGETHER_BYTES } else { PIECE_BYTES };
-        // As many bytes of the source as make a piece; whole cache lines, so that few elements are cut.
-        let step = u128::from(wanted) * u128::from(all) / u128::from(moved.max(1));
-        let step = u64::try_from(step).unwrap_or(u64::MAX).next_multiple_of(wanted);
-        let (mut pieces, mut unpack, mut bytes) = (Vec::new(), Vec::new(), 0);
-        let mut begin = transfer.source_begin();
-        while begin < all {
-            let end = all.min(begin.saturating_add(step));
-            let one = part(&transfer, Side::Source, begin..end);
-            // A number that is converted is read whole, where its first bytes lie.
-            let window = begin..end.max(begin + one.source_bytes());
-            let moved = one.moved_bytes();
-            if moved > 0 {
-                unpack.extend(one.unpack().moves().iter().map(|each| Move { from: each.from + bytes, ..each.clone() }));
-                pieces.push(Packed { window, pack: one.pack(), bytes: moved });
-                bytes += moved;
+        let mut wanted = if is_together { TOGETHER_BYTES } else { PIECE_BYTES };
+        loop {
+            let (pieces, unpack, bytes) = divide(&transfer, wanted);
+            let excess = unpack.len() / MOVES_WANTED;
+            if excess > 0 && pieces.len() > 1 && wanted < PIECE_BYTES_MOST {
+                wanted = wanted.saturating_mul((excess as u64 + 1).next_power_of_two()).min(PIECE_BYTES_MOST);
+                continue;
             }
-            begin = end;
+            // The parts write no byte twice, for the whole does not.
+            let transfer = Transfer::new(unpack).unwrap_or_default();
+            return Cargo { variable, share: SourceShare { writer, transfer, bytes }, pieces };
         }
-        // The parts write no byte twice, for the whole does not.
-        let transfer = Transfer::new(unpack).unwrap_or_default();
-        Cargo { variable, share: SourceShare { writer, transfer, bytes }, pieces }
     }
 
     pub(crate) fn writer(&self) -> Writer {
         self.share.writer
     }
+}
+
+/// Pieces of about so many bytes, where all of them, one after the other, go, and how many bytes they have.
+fn divide(transfer: &Transfer, wanted: u64) -> (Vec<Packed>, Vec<Move>, u64) {
+    let (all, moved) = (transfer.source_bytes(), transfer.moved_bytes());
+    // As many bytes of the source as make a piece; whole cache lines, so that few elements are cut.
+    let step = u128::from(wanted) * u128::from(all) / u128::from(moved.max(1));
+    let step = u64::try_from(step.max(1)).unwrap_or(u64::MAX).checked_next_multiple_of(LINE_BYTES).unwrap_or(u64::MAX);
+    let (mut pieces, mut unpack, mut bytes) = (Vec::new(), Vec::new(), 0);
+    let mut begin = transfer.source_begin();
+    while begin < all {
+        let end = all.min(begin.saturating_add(step));
+        let one = part(transfer, Side::Source, begin..end);
+        // A number that is converted is read whole, where its first bytes lie.
+        let window = begin..end.max(begin + one.source_bytes());
+        let moved = one.moved_bytes();
+        if moved > 0 {
+            unpack.extend(one.unpack().moves().iter().map(|each| Move { from: each.from + bytes, ..each.clone() }));
+            pieces.push(Packed { window, pack: one.pack(), bytes: moved });
+            bytes += moved;
+        }
+        begin = end;
+    }
+    (pieces, unpack, bytes)
 }
 
 /// A writer, its fragment, and what its region calls the bytes.
@@ -243,15 +285,13 @@ impl Transmission for Job {
         let Job { subscription, version, planned, snapshots } = *self;
         let taken = snapshots.lock().unwrap_or_else(PoisonError::into_inner).take();
         let Some(Snapshots { new: snapshots, older }) = taken else { return Ok(()) };
-        let Planned { cargo, is_told } = &*planned;
-        if !is_told.swap(true, Ordering::SeqCst) {
-            let shares = cargo.iter().map(|one| one.share.clone()).collect();
-            to.send(Message::Sources(Sources { subscription, epoch: version, shares }), &[])?;
+        if !planned.is_told.swap(true, Ordering::SeqCst) {
+            to.send(planned.sources(subscription, version), &[])?;
             points::hit("send.told");
         }
         let published_ns = snapshots.iter().map(Snapshot::published_ns).max().unwrap_or(0);
         let mut sending = Sending { to, subscription, version };
-        for (share, (one, snapshot)) in cargo.iter().zip(snapshots).enumerate() {
+        for (share, (one, snapshot)) in planned.cargo.iter().zip(snapshots).enumerate() {
             let changed = older.as_ref().and_then(|older| snapshot.changed(&older[share], &one.variable).ok());
             match sending.send(share as u32, one, snapshot, changed.as_deref()) {
                 Ok(()) => {}
@@ -392,3 +432,6 @@ pub(crate) fn make_room(memory: &mut Vec<u8>, bytes: u64) -> Result<(), String> 
     memory.resize(length, 0);
     Ok(())
 }
+
+#[cfg(test)]
+mod tests;

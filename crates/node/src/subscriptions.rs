@@ -1,12 +1,13 @@
 //! Fragments of other nodes to which an object's writers of this node send versions.
 
+use crate::diagnostics;
 use crate::error::Result;
 use crate::known::{Known, numbers};
 use crate::sending::{self, Cargo, Held, Job, Planned, Snapshots, Subscription};
 use crate::surroundings::Surroundings;
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::Ordering;
 use stillframe_kernel::points;
 use stillframe_object::Cause;
 use stillframe_roster::writer::{Node, Record, Who, Writer};
@@ -77,7 +78,7 @@ impl Subscriptions {
             if !subscription.writers.iter().all(|writer| known.protocol.has(*writer, version)) {
                 continue;
             }
-            let Some(planned) = plan_of(subscription, known) else {
+            let Some(planned) = plan_of(subscription, known, to).filter(|planned| !planned.is_too_long) else {
                 subscription.is_served = true;
                 around.send(to, Message::Lost(Lost { subscription: number, version, cause: Cause::Gone, who: None }));
                 continue;
@@ -127,16 +128,22 @@ impl Subscription {
     }
 }
 
-/// What is sent of a subscription's writers.
-fn plan_of(subscription: &mut Subscription, known: &Known) -> Option<Arc<Planned>> {
+/// What is sent of a subscription's writers to a node.
+fn plan_of(subscription: &mut Subscription, known: &Known, to: Node) -> Option<Arc<Planned>> {
     if let Some((writers, planned)) = &subscription.planned
         && *writers == subscription.writers
     {
         return Some(planned.clone());
     }
     let ways = sending::plan(&subscription.fragment, &known.origins(&subscription.writers)?).ok()?;
-    let cargo = ways.into_iter().map(Cargo::new).collect();
-    let planned = Arc::new(Planned { cargo, is_told: AtomicBool::new(false) });
+    let planned = Arc::new(Planned::new(ways));
+    if planned.is_too_long {
+        diagnostics::report(format!(
+            "node {}: a fragment there is made of more parts of this node's than a message says, and its versions are not sent: \
+             attach several fragments with fewer elements each, or in a layout that is more like the writers'",
+            to.0
+        ));
+    }
     subscription.planned = Some((subscription.writers.clone(), planned.clone()));
     Some(planned)
 }

@@ -176,7 +176,12 @@ impl Authority {
     }
 
     fn certify(&self, name: &str) -> Tls {
-        let mut params = CertificateParams::new(vec!["127.0.0.1".to_owned()]).unwrap();
+        self.certify_for("127.0.0.1", name)
+    }
+
+    /// A certificate for a name or an address.
+    fn certify_for(&self, who: &str, name: &str) -> Tls {
+        let mut params = CertificateParams::new(vec![who.to_owned()]).unwrap();
         params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth, ExtendedKeyUsagePurpose::ClientAuth];
         let key = KeyPair::generate().unwrap();
         let certificate = params.signed_by(&key, &self.issuer).unwrap();
@@ -215,5 +220,24 @@ fn with_certificates_only_those_of_the_job_are_heard() {
     assert!(missing.to_string().contains("nothing"), "{missing}");
     let swapped = reach(Tls { key: own.certificate.clone(), ..own.clone() }).unwrap_err();
     assert!(swapped.to_string().contains("PRIVATE KEY"), "{swapped}");
+    std::fs::remove_dir_all(place).unwrap();
+}
+
+/// An authority of a site signs for many jobs.
+#[test]
+fn of_certificates_of_one_authority_only_those_for_the_name_of_the_job_are_heard() {
+    let _watchdog = watchdog(120);
+    let place = std::env::temp_dir().join(format!("stillframe-test-etcd-site-{}", std::process::id()));
+    let site = Authority::new(&place);
+    let (job, other) = ("one.job.test", "two.job.test");
+    let named = |who: &str, file: &str| Tls { name: Some(job.into()), ..site.certify_for(who, file) };
+    let child = Child::options().tls(named(job, "own")).deadline(LONG).start().unwrap();
+    let within = |limit: Duration, tls: &Tls| {
+        let etcd = Etcd::options().endpoint(child.endpoint()).tls(tls.clone()).deadline(limit).open().unwrap();
+        etcd.names().get("u")
+    };
+    assert_eq!(within(LONG, &named(job, "second")).unwrap(), None);
+    let stranger = named(other, "stranger");
+    refused(&["https://127.0.0.1"], |limit| within(limit, &stranger));
     std::fs::remove_dir_all(place).unwrap();
 }
