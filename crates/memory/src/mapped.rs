@@ -89,10 +89,9 @@ pub fn unmap(address: usize, bytes: usize) -> bool {
 /// Libraries that have memory registered with a device stand before the C library's functions, and hear by them that it goes.
 pub fn tell_others(address: usize, bytes: usize) {
     // Whole large pages: some kernels give up more where the end is none.
-    let unit = pool::page_bytes();
-    let (begin, end) = (address.next_multiple_of(unit), (address + bytes) / unit * unit);
-    if begin < end {
-        next::madvise(begin, end - begin, libc::MADV_DONTNEED);
+    let whole = pool::whole_pages(&(address..address + bytes));
+    if !whole.is_empty() {
+        next::madvise(whole.start, whole.len(), libc::MADV_DONTNEED);
     }
 }
 
@@ -176,9 +175,7 @@ pub fn vacate(address: usize, bytes: usize, mut unmap: impl FnMut(usize, usize) 
 /// Takes away a part of the heap. Of large pages at the ends of what the program mapped, which others have a part of, all stays: nothing has to be
 /// cut, and who unmaps memory reads and writes it no more.
 fn vacate_part(part: &Range<usize>) -> Result<(), Errno> {
-    let unit = pool::page_bytes();
-    let begin = part.start.next_multiple_of(unit).min(part.end);
-    let whole = begin..(part.end / unit * unit).max(begin);
+    let whole = pool::whole_pages(part);
     // A handler that came within a change of blocks must not ask for them.
     let stays = |end: &Range<usize>| {
         windows::touches_pool(end.start, end.len()) && (blocks::is_changing() || blocks::is_mapped(end.start))
@@ -204,9 +201,7 @@ fn vacate_part(part: &Range<usize>) -> Result<(), Errno> {
 pub fn make_way(address: usize, bytes: usize, would_succeed: impl FnOnce() -> bool) -> Result<(), Errno> {
     let end = address.checked_add(bytes).filter(|_| address.is_multiple_of(PAGE_BYTES) && bytes > 0);
     let Some(end) = end.filter(|_| windows::touches_pool(address, bytes)) else { return Ok(()) };
-    let unit = pool::page_bytes();
-    let begin = address.next_multiple_of(unit).min(end);
-    let whole = begin..(end / unit * unit).max(begin);
+    let whole = pool::whole_pages(&(address..end));
     for edge in [address..whole.start, whole.end..end] {
         if !edge.is_empty() {
             windows::soften(edge.start, edge.len())?;

@@ -12,6 +12,7 @@ use crate::kernel::{
 use crate::nodes;
 use crate::say::say;
 use crate::setting;
+use std::ops::Range;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicUsize, Ordering};
 
@@ -93,6 +94,13 @@ static PAGE_BYTES: AtomicUsize = AtomicUsize::new(WINDOW_BYTES);
 /// How large its pages are, as far as anybody opened it.
 pub fn page_bytes() -> usize {
     PAGE_BYTES.load(Ordering::Relaxed)
+}
+
+/// The part of a range that is whole pages of the pool: it begins and ends at the first of them where there is none.
+pub fn whole_pages(range: &Range<usize>) -> Range<usize> {
+    let unit = page_bytes();
+    let begin = range.start.checked_next_multiple_of(unit).unwrap_or(range.end).min(range.end);
+    begin..(range.end / unit * unit).max(begin)
 }
 
 /// Whether the kernel moves large pages: before Linux 5.16 it does not, and says so only when it has taken away what was in

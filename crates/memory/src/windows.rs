@@ -335,14 +335,13 @@ pub fn leave(address: usize, bytes: usize) {
 
 /// Runs `work` on the windows of each piece that lie in a range as whole pages of the pool, with the lock.
 fn each_whole(address: usize, bytes: usize, mut work: impl FnMut(&Piece, Range<usize>)) {
-    let unit = pool::page_bytes();
-    let (begin, end) = (address.next_multiple_of(unit), address.saturating_add(bytes) / unit * unit);
-    if begin >= end {
+    let whole = pool::whole_pages(&(address..address.saturating_add(bytes)));
+    if whole.is_empty() {
         return;
     }
     CHANGE.during(|| {
         for piece in pieces::all() {
-            let windows = piece.touched(&(begin..end));
+            let windows = piece.touched(&whole);
             if !windows.is_empty() {
                 work(&piece, windows);
             }

@@ -7,9 +7,11 @@
 mod calls;
 #[path = "../../stillframe/tests/it/common/compiled.rs"]
 mod compiled;
+#[path = "../../stillframe/tests/it/common/machine.rs"]
+mod machine;
 
 use compiled::is_current;
-use std::fs::File;
+use machine::lock_machine;
 use std::io::{ErrorKind, Read, Write};
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::{Path, PathBuf};
@@ -81,16 +83,6 @@ fn random() -> &'static Path {
 
 /// A pool that is given back at the end.
 struct Made(Pool);
-
-/// Has this process alone the large pages of the machine, of all that test, until it ends: also those of another clone take pages that they find
-/// free, and mount namespaces keep the pools of others.
-fn lock_machine() {
-    static LOCK: OnceLock<Option<File>> = OnceLock::new();
-    LOCK.get_or_init(|| {
-        let file = File::open("/proc/sys/vm/nr_hugepages").ok()?;
-        file.lock().ok().map(|()| file)
-    });
-}
 
 impl Made {
     /// `None`, with the reason, where there can be none.

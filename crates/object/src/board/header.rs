@@ -74,7 +74,7 @@ impl Header {
 }
 
 fn word(bytes: &[u8], at: usize) -> u64 {
-    bytes[at..at + 8].iter().rev().fold(0, |word, byte| word << 8 | u64::from(*byte))
+    u64::from_le_bytes(std::array::from_fn(|byte| bytes[at + byte]))
 }
 
 /// The claim in a header, if there is one.

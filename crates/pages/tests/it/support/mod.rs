@@ -1,8 +1,11 @@
 //! Pools that tests make, unless this machine lets nobody have one.
 
-use std::fs::File;
+#[path = "../../../../stillframe/tests/it/common/machine.rs"]
+mod machine;
+
+use machine::lock_machine;
 use std::ops::ControlFlow;
-use std::sync::{OnceLock, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+use std::sync::{PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use std::time::{Duration, Instant};
 use stillframe_kernel::user_id;
 use stillframe_pages::reserve::{Access, Request, give_back, reserve};
@@ -16,16 +19,6 @@ const PATIENCE: Duration = Duration::from_secs(120);
 
 /// A mount namespace keeps whatever is mounted while it begins. So tests that make some are apart from all others.
 static APART: RwLock<()> = RwLock::new(());
-
-/// Has this process alone the large pages of the machine, of all that test, until it ends: also those of another clone take pages that they find
-/// free, and mount namespaces keep the pools of others.
-fn lock_machine() {
-    static LOCK: OnceLock<Option<File>> = OnceLock::new();
-    LOCK.get_or_init(|| {
-        let file = File::open("/proc/sys/vm/nr_hugepages").ok()?;
-        file.lock().ok().map(|()| file)
-    });
-}
 
 /// For a test that makes mount namespaces.
 pub fn apart() -> RwLockWriteGuard<'static, ()> {

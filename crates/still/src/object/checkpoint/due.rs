@@ -54,13 +54,18 @@ impl Due {
         let mut last = position.seen;
         let new = there.iter().copied().filter(|version| *version > position.seen);
         let choice = |version| {
-            let is_due = self.is_any() || self.every.is_some_and(|every| version / every > last / every);
-            let is_new = self.when.is_some() && position.asked < Some(version);
+            let choice = self.choice(position, version, last, self.is_any());
             last = version;
-            let number = if is_due { self.number(version) } else { version };
-            (is_due || is_new).then_some((number, Choice { version, is_asked: !is_due }))
+            choice.map(|choice| (if choice.is_asked { version } else { self.number(version) }, choice))
         };
         new.filter_map(choice).collect()
+    }
+
+    /// Whether a rule names a version, of which `last` is the one before: `is_any` says that each is due.
+    fn choice(&self, position: &Position, version: u64, last: u64, is_any: bool) -> Option<Choice> {
+        let is_due = is_any || self.every.is_some_and(|every| version / every > last / every);
+        let is_new = self.when.is_some() && position.asked < Some(version);
+        (is_due || is_new).then_some(Choice { version, is_asked: !is_due })
     }
 
     /// The number that a version stands for: the multiple that it is, or comes after.
@@ -108,10 +113,7 @@ impl Due {
         let (mut last, mut last_choice) = (position.seen, None);
         // Of a version that is lost the next may stand in its place.
         for version in versions.into_iter().filter(|version| !backlog.is_closed(*version)) {
-            let is_due = is_any || self.every.is_some_and(|every| version / every > last / every);
-            let is_new = self.when.is_some() && position.asked < Some(version);
-            let found = if is_due || is_new { Some(Choice { version, is_asked: !is_due }) } else { None };
-            let found = backlog.late(version).or(found);
+            let found = backlog.late(version).or_else(|| self.choice(position, version, last, is_any));
             if found.is_some() && !backlog.is_given_up(version) {
                 // One that fails again and again keeps no other from being saved before it goes.
                 if !backlog.is_put_off(version) {

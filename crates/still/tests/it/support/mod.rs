@@ -1,12 +1,14 @@
 //! A place of its own for every test, and the real program run in it under a watchdog.
 #![allow(dead_code)]
 
+#[path = "../../../../stillframe/tests/it/common/machine.rs"]
+mod machine;
 pub mod remote;
 
-use std::fs::File;
+use machine::lock_machine;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
-use std::sync::{OnceLock, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+use std::sync::{PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use std::time::{Duration, Instant};
 use stillframe::{Array, Region};
 
@@ -132,16 +134,6 @@ impl Drop for Guard {
 /// A mount namespace keeps whatever is mounted while it begins, and so do the pages of a pool. So tests that make some are apart from
 /// those that have pools.
 static APART: RwLock<()> = RwLock::new(());
-
-/// Has this process alone the large pages of the machine, of all that test, until it ends: also those of another clone take pages that they find
-/// free, and mount namespaces keep the pools of others.
-fn lock_machine() {
-    static LOCK: OnceLock<Option<File>> = OnceLock::new();
-    LOCK.get_or_init(|| {
-        let file = File::open("/proc/sys/vm/nr_hugepages").ok()?;
-        file.lock().ok().map(|()| file)
-    });
-}
 
 /// For a test that makes mount namespaces.
 pub fn apart_from_pools() -> RwLockWriteGuard<'static, ()> {
