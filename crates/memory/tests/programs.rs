@@ -776,19 +776,22 @@ fn other_users_need_a_pool_that_is_theirs() {
         std::fs::copy(build().join(file), place.join(file)).unwrap();
     }
     std::fs::copy(scenes(), place.join("scenes")).unwrap();
-    let run = |pool: &Made, arguments: &[&str]| {
+    std::fs::copy(calls::calls(), place.join("calls")).unwrap();
+    let run = |pool: &Made, program: &str, arguments: &[&str]| {
         let mut command = Command::new(place.join("still"));
-        command.args(["run", &format!("--pages={}", pool.0.name), "--report", "--"]).arg(place.join("scenes"));
+        command.args(["run", &format!("--pages={}", pool.0.name), "--report", "--"]).arg(place.join(program));
         command.args(arguments).uid(NOBODY).gid(NOBODY).current_dir("/");
         finish(start(command))
     };
-    let (status, _, complained) = run(&pool, &["take", "1"]);
+    let (status, _, complained) = run(&pool, "scenes", &["take", "1"]);
     assert_eq!((status.code(), complained.contains("belongs to user 0")), (Some(1), true), "{complained}");
     if let Some(theirs) = Made::open_to("theirs", 128, Access { user: NOBODY, group: NOBODY, mode: 0o700 }) {
         // The kernel has writes of its own not wait for such a user.
-        for scene in ["heap", "fibers", "reads_and_forks"] {
-            let (status, _, complained) = run(&theirs, &[scene]);
-            assert!(status.success(), "{complained}");
+        for (program, scene) in
+            [("scenes", "heap"), ("scenes", "fibers"), ("scenes", "reads_and_forks"), ("calls", "preempted")]
+        {
+            let (status, _, complained) = run(&theirs, program, &[scene]);
+            assert!(status.success(), "{scene}: {complained}");
         }
     }
     std::fs::remove_dir_all(place).unwrap();

@@ -4,6 +4,8 @@
 #include <dlfcn.h>
 #include <linux/userfaultfd.h>
 #include <pthread.h>
+#include <sched.h>
+#include <stdatomic.h>
 #include <sys/ioctl.h>
 #include <sys/syscall.h>
 #include <fcntl.h>
@@ -198,6 +200,45 @@ static void placed(void) {
     }
 }
 
+enum { THREADS = 4 };
+static atomic_long counts[THREADS];
+static atomic_int is_over;
+
+static void *counts_on(void *number) {
+    while (!is_over)
+        counts[(intptr_t)number]++;
+    return number;
+}
+
+// Threads that stand on blocks of the heap, and are more than there are processors: the kernel writes to their thread-local data when it takes them
+// off one. Pages beside their stacks are cut meanwhile.
+static void preempted(void) {
+    alarm(120);
+    size_t bytes = 8 * MIB;
+    char *all = NULL;
+    CHECK(!posix_memalign((void **)&all, 2 * MIB, THREADS * bytes) && page_kib(all) == large_kib);
+    fill(all, THREADS * bytes, 1);
+    pthread_t threads[THREADS];
+    for (intptr_t i = 0; i < THREADS; i++) {
+        pthread_attr_t attributes;
+        CHECK(!pthread_attr_init(&attributes) && !pthread_attr_setstack(&attributes, all + i * bytes + 65536, 262144));
+        CHECK(!pthread_create(&threads[i], &attributes, counts_on, (void *)i));
+    }
+    for (int round = 0; round < 100; round++)
+        for (int i = 0; i < THREADS; i++) {
+            // In the large page of the stack, and one in another.
+            for (size_t at = MIB; at < 4 * MIB; at += 2 * MIB)
+                CHECK(!mprotect(all + i * bytes + at, 4096, round % 2 ? PROT_READ | PROT_WRITE : PROT_READ));
+            for (long before = counts[i]; counts[i] == before;)
+                sched_yield();
+        }
+    is_over = 1;
+    for (int i = 0; i < THREADS; i++)
+        CHECK(!pthread_join(threads[i], NULL));
+    for (int i = 0; i < THREADS; i++)
+        CHECK(is_all(all + i * bytes + MIB, bytes - MIB, 1));
+}
+
 // A program at fixed addresses has a jump of its own at the address of a function of a library.
 static void pointed(void) {
     void *(*volatile give)(size_t) = malloc;
@@ -213,7 +254,7 @@ int main(int count, char **arguments) {
         const char *name;
         void (*play)(void);
     } all[] = {{"advised_in_part", advised_in_part}, {"cached", cached}, {"populated", populated}, {"registered", registered},
-               {"placed", placed}, {"pointed", pointed}, {"bounded", bounded}, {"forks_without_memory", forks_without_memory}};
+               {"placed", placed}, {"preempted", preempted}, {"pointed", pointed}, {"bounded", bounded}, {"forks_without_memory", forks_without_memory}};
     for (size_t i = 0; i < sizeof all / sizeof *all; i++)
         if (!strcmp(scene, all[i].name)) {
             all[i].play();

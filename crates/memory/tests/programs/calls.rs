@@ -2,9 +2,10 @@
 
 use super::*;
 
-fn calls() -> PathBuf {
+/// The scenes of calls.
+pub fn calls() -> &'static Path {
     static CALLS: OnceLock<PathBuf> = OnceLock::new();
-    CALLS.get_or_init(|| program("calls", &C, "calls.c")).clone()
+    CALLS.get_or_init(|| program("calls", &C, "calls.c"))
 }
 
 fn play_call(scene: &str, mib: u64) {
@@ -80,4 +81,9 @@ fn a_program_at_fixed_addresses_that_points_to_functions_of_the_family_is_served
 fn what_a_program_places_where_it_unmapped_something_is_its_own() {
     let Some(pool) = Made::new("placed", 320) else { return };
     succeed(pool.run_with(&["--mappings=2M"], calls(), &["placed"]));
+}
+
+#[test]
+fn threads_that_stand_on_blocks_go_on_beside_cuts_though_the_kernel_writes_to_their_data() {
+    play_call("preempted", 96);
 }
