@@ -390,11 +390,15 @@ fn nothing_is_deleted_if_an_earlier_runs_checkpoints_cannot_be_moved() {
 
 /// Changes a byte in a file, as disks let happen: its length, its inode and its times stay.
 fn rot(file: &Path) {
+    // Nobody is to write it.
+    let kept = fs::metadata(file).unwrap().permissions();
+    fs::set_permissions(file, fs::Permissions::from_mode(0o644)).unwrap();
     let opened = fs::File::options().read(true).write(true).open(file);
     let file = opened.unwrap_or_else(|error| panic!("{}: {error}", file.display()));
     let mut byte = [0];
     file.read_exact_at(&mut byte, 7).unwrap();
     file.write_all_at(&[byte[0] ^ 4], 7).unwrap();
+    file.set_permissions(kept).unwrap();
 }
 
 #[test]

@@ -445,6 +445,8 @@ fn what_checkpoints_share_is_damaged_in_all_of_them() {
     assert!(store.version(2).unwrap().manifest().linked_bytes > 0);
     // As a disk does it, in the file that both have.
     let chunk = place.store().join("v000000000002.zarr/u/c.1.0.0");
+    // Nobody is to write it, but a disk does.
+    std::fs::set_permissions(&chunk, std::os::unix::fs::PermissionsExt::from_mode(0o644)).unwrap();
     std::os::unix::fs::FileExt::write_all_at(&std::fs::File::options().write(true).open(chunk).unwrap(), &[1, 2, 3], 5)
         .unwrap();
     for version in [1, 2] {

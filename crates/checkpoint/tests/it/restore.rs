@@ -198,6 +198,8 @@ fn a_version_is_chosen_from_a_store_or_the_newest_good_one() {
     let chunk = place.store().join("v000000000100.zarr/u/c.0.0.0");
     let mut bytes = std::fs::read(&chunk).unwrap();
     bytes[77] ^= 4;
+    // Nobody is to write it, but a disk does.
+    std::fs::set_permissions(&chunk, std::os::unix::fs::PermissionsExt::from_mode(0o644)).unwrap();
     std::fs::write(&chunk, bytes).unwrap();
     let restored = restore_newest(place.store(), place.options(), "new").unwrap();
     assert_eq!((restored.version, place.newest("new").version()), (20, 20));
