@@ -43,6 +43,8 @@ pub fn fill(address: usize, bytes: usize, want: Want) -> bool {
         return true;
     }
     CHANGE.during(|| {
+        // The piece may end before what was seen of it: nothing is filled ahead behind its end.
+        let Some(piece) = pieces::find(address) else { return false };
         let missing = among.clone().filter(|window| piece.window(*window) == Window::Reserved).count() * WINDOW_BYTES;
         let is_done = match (missing, source(missing, want)) {
             (0, _) => true,
